@@ -20,6 +20,7 @@ from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.messages import wait_text
 from kuota.bridge.queue_status import cluster_queue_patch, cohort_patch, local_queue_patch
 from kuota.control.facts import FactSource
+from kuota.control.node_facts import NodeFacts
 from kuota.control.world import World
 from kuota.engine.decisions import Admit, Decision, Wait
 from kuota.engine.engine import Engine
@@ -54,6 +55,7 @@ class Cluster:
         self.errors: list[Exception] = []
         self.decisions: list[Decision] = []
         FactSource(self.world, self._tell, self.reports, None, policy.gates).follow()
+        NodeFacts(self.world, self._tell, policy.gates).follow()
 
     def _tell(self, fact: Fact) -> None:
         try:

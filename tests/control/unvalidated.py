@@ -130,6 +130,29 @@ def _reserved() -> Json:
     )
 
 
+def _node() -> Json:
+    status = {
+        "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"},
+        "conditions": [_condition("Ready")],
+    }
+    taints = [{"key": "spot", "value": "true", "effect": "NoSchedule"}]
+    node = _kueue("Node", {"taints": taints, "unschedulable": False}, status=status)
+    node["metadata"] |= {"labels": {"zone": "a", "rack": "a"}, "annotations": {"a": "b"}}
+    return node
+
+
+def _pod() -> Json:
+    spec = {
+        "nodeName": BAD,
+        "overhead": {"cpu": "1m"},
+        "initContainers": [{"name": "i", "restartPolicy": "Always"}],
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "schedulingGates": [{"name": "gate"}],
+    }
+    return _kueue("Pod", spec, BAD, status={"phase": "Running", "conditions": []})
+
+
 def manifests() -> list[tuple[Resource, Json]]:
     """A valid object of every kind that leads to a fact."""
     selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["x"]}]}
@@ -181,6 +204,8 @@ def manifests() -> list[tuple[Resource, Json]]:
         (kinds.COHORTS, _kueue("Cohort", cohort)),
         (kinds.CLUSTER_QUEUES, _kueue("ClusterQueue", queue)),
         (kinds.LOCAL_QUEUES, _kueue("LocalQueue", local, BAD, status=history)),
+        (kinds.NODES, _node()),
+        (kinds.PODS, _pod()),
         (kinds.WORKLOADS, _workload()),
         (kinds.WORKLOADS, _named(_reserved(), "bad-reserved")),
     ]

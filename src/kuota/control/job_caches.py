@@ -7,7 +7,7 @@ StatefulSet, whose pass needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,10 @@ from kuota.kube.cache import Indexer
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer, trimmed
+from kuota.kube.lazy_informer import LazyInformer
 from kuota.kube.resources import Resource, key_of
+
+from .cluster_caches import POD
 
 NAMESPACE = "namespace"
 PRIORITY = "priority class"
@@ -34,12 +37,21 @@ PARENT = "parent"
 
 
 class JobCaches:
-    """The jobs of these kinds. `informers` has one informer for each kind of objects."""
+    """The jobs of these kinds. `informers` has one informer for each kind of objects.
+
+    `pods` is the informer of all pods, which has other readers too.
+    """
 
     def __init__(
-        self, client: Client, clock: Clock, kinds: Iterable[JobKind], gates: Gates
+        self,
+        client: Client,
+        clock: Clock,
+        kinds: Iterable[JobKind],
+        gates: Gates,
+        pods: LazyInformer[Json],
     ) -> None:
         self._client = client
+        self._pods = pods
         self._clock = clock
         self._gates = gates
         self._kinds = {each.group_kind: each for each in kinds}
@@ -67,18 +79,28 @@ class JobCaches:
             indexers[GROUP] = lambda obj: [str(each) for each in self._groups_of(at, obj)]
         if any(at == each.pods or at in each.related for each in self._parents):
             indexers[PARENT] = partial(self._words, at)
+        if at == POD:
+            return self._with(indexers)
         return Informer[Json](
             self._client,
             resource,
             decode=lambda obj: kind.cached(trimmed(obj)),
-            packs=lambda job: kind.suspended(job) or kind.end(job) is not None,
+            packs=kind.rarely_read,
             indexers=indexers,
             clock=self._clock,
         )
 
+    def _with(self, indexers: Mapping[str, Indexer[Json]]) -> Informer[Json]:
+        """Return the informer of pods with these indexes."""
+        for name, indexer in indexers.items():
+            self._pods.add_index(name, indexer)
+        return self._pods
+
     def _related_informer(self, at: GroupKind) -> Informer[Json]:
         gvk = next(each for each in FRAMEWORKS.values() if (each.group, each.kind) == at)
         indexers: Any = {PARENT: partial(self._words, at)}
+        if at == POD:
+            return self._with(indexers)
         resource = Resource.of(gvk, gvk.plural)
         return Informer[Json](self._client, resource, indexers=indexers, clock=self._clock)
 

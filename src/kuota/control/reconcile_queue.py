@@ -81,6 +81,7 @@ class QueueReconciler:
             kinds.COHORTS: world.cohorts,
             kinds.RESOURCE_FLAVORS: world.flavors,
             kinds.ADMISSION_CHECKS: world.checks,
+            kinds.TOPOLOGIES: world.topologies,
         }
 
     async def reconcile(self, name: Name) -> float | None:
@@ -185,6 +186,8 @@ class QueueReconciler:
         state = self._engine.state
         if resource == kinds.CLUSTER_QUEUES:
             return name in state.queues and bool(state.queues[name].running)
+        if resource == kinds.TOPOLOGIES:
+            return bool(state.domains.with_topology(name))
         users = state.by_flavor if resource == kinds.RESOURCE_FLAVORS else state.by_check
         return name in users
 

@@ -3,47 +3,43 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-
 import msgspec
 
-from kuota.api.base import Key
+from kuota.api.base import Json, Key
 from kuota.api.core import Node, Pod
-from kuota.bridge.recovery import REASON, concerned, recovery, unreachable
+from kuota.api.rules.metadata import annotation
+from kuota.bridge.recovery import REASON, SAFE, concerned, recovery, unreachable
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import NotFound
 from kuota.kube.events import Recorder
-from kuota.kube.informer import Informer
-from kuota.kube.resources import NODES, PODS
+from kuota.kube.resources import PODS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
+
+from .cluster_caches import ON_NODE
+from .world import World
 
 
 class PodRecovery:
-    """Watches pods and nodes with its own informers; no other controller needs them."""
+    """Reads the pods and nodes of `world`, which are needed from the beginning."""
 
-    def __init__(self, client: Client, recorder: Recorder, clock: Clock) -> None:
+    def __init__(self, client: Client, world: World, recorder: Recorder, clock: Clock) -> None:
         self._client = client
+        self._pods, self._nodes = world.pods, world.nodes
         self._recorder = recorder
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._pods = Informer(client, PODS, decode=partial(msgspec.convert, type=Pod), clock=clock)
-        self._nodes = Informer(
-            client, NODES, decode=partial(msgspec.convert, type=Node), clock=clock
-        )
-        self._pods.observe(self._pod)
-        self._nodes.observe(self._node)
 
     async def run(self) -> None:
-        """Watch and reconcile until cancelled."""
+        """Reconcile until cancelled."""
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._pods.run())
-                group.create_task(self._nodes.run())
-                await self._pods.synced.wait()
-                await self._nodes.synced.wait()
-                group.create_task(serve(self._queue, self.reconcile))
+            self._pods.need()
+            self._nodes.need()
+            await self._pods.synced.wait()
+            await self._nodes.synced.wait()
+            self._pods.observe(self._pod)
+            self._nodes.observe(self._node)
+            await serve(self._queue, self.reconcile)
         finally:
             self.close()
 
@@ -53,9 +49,10 @@ class PodRecovery:
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one pod. Returns the seconds until the next pass, if any."""
-        pod = self._pods.get(key)
-        if pod is None:
+        cached = self._pods.get(key)
+        if cached is None:
             return None
+        pod = msgspec.convert(cached, Pod)
         node = self._nodes.get(Key("", pod.spec.node_name)) if pod.spec.node_name else None
         found = recovery(pod, node, self._clock.now().timestamp())
         if not found.delete:
@@ -74,13 +71,17 @@ class PodRecovery:
         self._recorder.record(about, REASON, found.note, warning=True)
         return None
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        if new is not None and concerned(new):
-            self._queue.add(new.key)
+    def _pod(self, old: Json | None, new: Json | None) -> None:
+        if new is not None and _concerned(new):
+            self._queue.add(key_of(new))
 
     def _node(self, old: Node | None, new: Node | None) -> None:
         if new is None or not unreachable(new):
             return
-        for pod in list(self._pods.values()):
-            if pod.spec.node_name == new.key.name and concerned(pod):
-                self._queue.add(pod.key)
+        for pod in self._pods.indexed(ON_NODE, new.key.name):
+            if _concerned(pod):
+                self._queue.add(key_of(pod))
+
+
+def _concerned(pod: Json) -> bool:
+    return annotation(pod, SAFE) == "true" and concerned(msgspec.convert(pod, Pod))

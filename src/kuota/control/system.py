@@ -17,17 +17,20 @@ from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.bridge.settings import charges_devices, policy
+from kuota.engine.domains import Nodes
 from kuota.engine.engine import Engine
+from kuota.engine.policy import Policy
 from kuota.failures import tolerated
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, steady
 from kuota.kube.events import EventRecorder, Recorder
-from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Resource
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .checks.controllers import CheckControllers
 from .checks.multikueue.links import MakeClient
 from .checks.registry import OWN
+from .cluster_caches import POD
 from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
 from .definitions import Definitions
@@ -35,6 +38,7 @@ from .driver import Driver
 from .effects import Sender
 from .elastic_pods import ElasticPods
 from .facts import FactSource
+from .node_facts import NodeFacts
 from .node_labels import NodeLabels
 from .observer import Instrument, uninstrumented
 from .parts import ALL, WRITING, Part, Parts
@@ -86,12 +90,11 @@ class System:
         self.clock = steady(clock)
         self.parts, self._occupied = parts, occupied
         self.instrument: Instrument = uninstrumented
-        self._working: list[asyncio.Task[None]] = []
-        gates = gates or Gates()
+        self._working, gates = list[asyncio.Task[None]](), gates or Gates()
         self._events: EventRecorder | None = None
         if recorder is None:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
-        self.engine = Engine(policy(config, gates), flush_batch_s=FLUSH_BATCH_S)
+        self.engine = _engine(policy(config, gates))
         lifecycle = lifecycle or lifecycle_config(config, gates)
         self.world = _world(client, self.clock, lifecycle, charges_devices(config, gates))
         self.sender = Sender(client, self.world, recorder)
@@ -102,12 +105,13 @@ class System:
         self._families = self._family_reconciler()
         self._elastic = self._elastic_pods(client)
         self._make_work_queues()
-        self.node_labels = self._followed_node_labels(client)
+        self.node_labels = NodeLabels(self.world, self._node_labels_changed)
         kit = client, self.world, self.sender, self.clock, gates
         self.checks = CheckControllers(*kit, OWN, config=config, worker_clients=worker_clients)
         self._definitions = self._followed_definitions(client)
         self._queue_reconciler = self._status_reconciler()
         self._facts = self._fact_source(recorder, config, gates)
+        self._node_facts = NodeFacts(self.world, self.driver.apply, gates)
         self._workload_reconciler = self._lifecycle_reconciler()
         self._triggers = self._enqueuing()
 
@@ -139,15 +143,11 @@ class System:
 
     def _pod_recovery(self, client: Client, recorder: Recorder) -> PodRecovery | None:
         recovers = self.lifecycle.gates.on(Gate.FailureRecoveryPolicy)
-        return PodRecovery(client, recorder, self.clock) if recovers else None
+        return PodRecovery(client, self.world, recorder, self.clock) if recovers else None
 
     def _pending_reports(self) -> PendingReports:
         readiness = Part.JOBS in self.parts and self.lifecycle.timeout_s is not None
         return PendingReports(self.engine, self.world, self.sender, self.clock, readiness=readiness)
-
-    def _followed_node_labels(self, client: Client) -> NodeLabels:
-        changed = self._node_labels_changed
-        return NodeLabels(client, self.world.topologies, self.clock, changed)
 
     def _followed_definitions(self, client: Client) -> Definitions:
         watched = (*self.world.informers(), *self.checks.informers())
@@ -190,10 +190,14 @@ class System:
     async def run(self, leading: Callable[[], Awaitable[None]] | None = None) -> None:
         """Watch from now on, and decide and write once `leading` returns. Runs until cancelled."""
         self._facts.follow()
+        self._node_facts.follow()
+        if Part.JOBS in self.parts and POD in self.world.jobs:
+            self.world.pods.need()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(followed(self.world, self._unwatched()))
                 group.create_task(self._definitions.run())
+                group.create_task(self._node_facts.run())
                 if self.parts & {Part.CORE, Part.WEBHOOKS}:
                     group.create_task(self.node_labels.run())
                 await self.world.ready()
@@ -219,8 +223,12 @@ class System:
             await self._events.flush()
 
     def _unwatched(self) -> set[Resource]:
+        """Return the kinds of jobs if another process reconciles them.
+
+        Pods are watched only if something needs them.
+        """
         jobs = {each.resource for each in self.world.job_informers()}
-        return set() if Part.JOBS in self.parts else jobs
+        return set() if Part.JOBS in self.parts else jobs - {PODS}
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
         """Process all existing objects and every later change."""
@@ -367,6 +375,10 @@ class System:
         if counters_only and self._queues.scheduled(name) and not reconciler.deleting(name):
             return
         self._queues.add_after(name, reconciler.due_in_s(name, counters_only=counters_only))
+
+
+def _engine(rules: Policy) -> Engine:
+    return Engine(rules, flush_batch_s=FLUSH_BATCH_S, nodes=Nodes.AWAITED)
 
 
 def _world(client: Client, clock: Clock, lifecycle: LifecycleConfig, with_devices: bool) -> World:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from kuota.api.base import Json, Key
+from kuota.api.gates import Gate
 from kuota.bridge.changes import (
     checks_of,
     finalizer_changes,
@@ -75,6 +76,8 @@ class Triggers:
         world.cluster_queues.observe(self._cluster_queue)
         world.cohorts.observe(self._cohort)
         world.flavors.observe(self._flavor)
+        if self._engine.policy.on(Gate.TopologyAwareScheduling):
+            world.topologies.observe(self._topology)
         world.checks.observe(self._check)
 
     def enqueue_affected(self, affected: AffectedQueues) -> None:
@@ -164,9 +167,22 @@ class Triggers:
         name = _either(old, new).key.name
         if new is None or finalizer_changes(_json(old), new.json):
             self._mark((kinds.RESOURCE_FLAVORS, Key("", name)))
+        if new is None:
+            self._topology_released(old)
         if not _settled(old, new):
             for queue in self._engine.state.by_flavor.of(name):
                 self._queue_changed(queue)
+
+    def _topology_released(self, flavor: Change) -> None:
+        """Enqueue the Topology of a deleted flavor, which it may have kept from being deleted."""
+        value = _value(flavor)
+        name = value.spec.topology_name if value is not None else None
+        if name:
+            self._mark((kinds.TOPOLOGIES, Key("", name)))
+
+    def _topology(self, old: Change, new: Change) -> None:
+        if finalizer_changes(_json(old), _json(new)):
+            self._mark((kinds.TOPOLOGIES, _either(old, new).key))
 
     def _check(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name

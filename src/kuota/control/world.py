@@ -13,33 +13,39 @@ from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.gates import Gates
 from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
-from kuota.api.rules.metadata import ELASTIC_JOB, annotation
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.job_pass.slices import chain_name
 from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey, JobKind, Referred, referred
-from kuota.bridge.lifecycle_checks import named
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import NotFound
 from kuota.kube.informer import Informer, trimmed
+from kuota.kube.lazy_informer import LazyInformer
 from kuota.kube.resources import Resource
 
 from .cached_object import CachedObject, decode_workload, decoder_for
+from .cluster_caches import node_informer, pod_informer
 from .devices import OfferedDevices
-from .job_caches import PRIORITY, JobCaches, reference_word
+from .job_caches import JobCaches
+from .workload_indexes import (
+    CHAIN,
+    OWNER,
+    QUEUE,
+    WAITING,
+    controlling_jobs,
+    is_over,
+    is_waiting,
+    owner_word,
+    owners_of,
+    workload_indexers,
+)
 
 T = TypeVar("T")
 
-OWNER = "owner"
 PART_OWNER = "owner without control"
-QUEUE = "queue"
-WAITING = "waiting"
-CHAIN = "chain"
-CHECK = "admission check"
 
 NEEDED = frozenset(
     {
@@ -60,6 +66,7 @@ _EFFECTS = (
     kinds.COHORTS,
     kinds.RESOURCE_FLAVORS,
     kinds.ADMISSION_CHECKS,
+    kinds.TOPOLOGIES,
 )
 
 
@@ -69,7 +76,10 @@ class World:
     Of objects of `external` kinds, which may own jobs, only the metadata is kept. `with_devices`
     adds what dynamic resource allocation offers.
 
-    `ready` returns once everything has synced but jobs and what they depend on.
+    `nodes` and `pods` are empty until something needs them (`LazyInformer.need`). Pods that are not
+    queued are reduced.
+
+    `ready` returns once everything has synced but jobs, what they depend on, nodes and pods.
     """
 
     def __init__(
@@ -89,8 +99,11 @@ class World:
         self._classes: Classes | None = None
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
-        self.workloads = make(kinds.WORKLOADS, decode_workload, _over, _workload_indexers())
-        self.job_caches = self._jobs(JobCaches(client, clock, job_kinds, gates or Gates()))
+        self.workloads = make(kinds.WORKLOADS, decode_workload, is_over, workload_indexers())
+        self.nodes = self._lazy(node_informer(client, clock))
+        self.pods = self._lazy(pod_informer(client, clock, job_kinds))
+        caches = JobCaches(client, clock, job_kinds, gates or Gates(), self.pods)
+        self.job_caches = self._jobs(caches)
         self.jobs = self.job_caches.informers
         """The objects of each kind of jobs."""
         self.referred = {at: self._referred_informer(e) for at, e in referred(job_kinds).items()}
@@ -102,14 +115,16 @@ class World:
         self.flavors = make(kinds.RESOURCE_FLAVORS, decoder_for(kueue.ResourceFlavor))
         self.checks = make(kinds.ADMISSION_CHECKS, decoder_for(kueue.AdmissionCheck))
         self.topologies = make(kinds.TOPOLOGIES, decoder_for(kueue.Topology))
-        self.workload_classes = make(
-            kinds.WORKLOAD_PRIORITY_CLASSES, decoder_for(kueue.WorkloadPriorityClass)
-        )
-        self.pod_classes = make(kinds.PRIORITY_CLASSES, decoder_for(PriorityClass))
         self.namespaces = make(kinds.NAMESPACES, decoder_for(Namespace))
         self.limit_ranges = make(kinds.LIMIT_RANGES, decoder_for(LimitRange))
         self.runtime_classes = make(kinds.RUNTIME_CLASSES, decoder_for(RuntimeClass))
         self.devices = self._devices(OfferedDevices(client, clock)) if with_devices else None
+        self._make_classes()
+
+    def _make_classes(self) -> None:
+        workload_class = decoder_for(kueue.WorkloadPriorityClass)
+        self.workload_classes = self._informer(kinds.WORKLOAD_PRIORITY_CLASSES, workload_class)
+        self.pod_classes = self._informer(kinds.PRIORITY_CLASSES, decoder_for(PriorityClass))
         for few in (self.pod_classes, self.workload_classes, self.flavors):
             few.observe(lambda old, new: self._forget_collected())
 
@@ -119,6 +134,10 @@ class World:
         self._informers |= {each.resource: each for each in caches}
         self.workloads.add_index(PART_OWNER, self._part_owners)
         return caches
+
+    def _lazy(self, informer: LazyInformer[T]) -> LazyInformer[T]:
+        self._informers[informer.resource] = informer
+        return informer
 
     def _devices(self, devices: OfferedDevices) -> OfferedDevices:
         """Run the caches of devices together with the others."""
@@ -177,12 +196,12 @@ class World:
         """Return when decisions can be made. Callers that need Jobs wait for them separately."""
         jobs = {each.resource for each in self.job_informers()}
         for each in self._informers.values():
-            if each.resource not in jobs:
+            if each.resource not in jobs and not isinstance(each, LazyInformer):
                 await _known(each).wait()
 
     @property
     def synced(self) -> bool:
-        return all(_known(each).is_set() for each in self._informers.values())
+        return all(_known(each).is_set() for each in self._informers.values() if _running(each))
 
     def owning_jobs(self) -> Iterator[JobKey]:
         """Yield the jobs that own Workloads, whether or not they exist."""
@@ -203,7 +222,7 @@ class World:
                 yield each
 
     def _part_owners(self, cached: CachedObject[StoredWorkload]) -> list[str]:
-        return [_owner_word(each) for each in self._parts(cached.json)]
+        return [owner_word(each) for each in self._parts(cached.json)]
 
     def wrote(self, resource: Resource, answer: Json) -> None:
         """Store the response of a write, so that readers see it before the watch does."""
@@ -243,11 +262,11 @@ class World:
         if self.job_caches.composed(job.kind):
             named = self.workload(job.key)
             return [named] if named is not None else []
-        return self.workloads.indexed(OWNER, _owner_word(job))
+        return self.workloads.indexed(OWNER, owner_word(job))
 
     def workloads_owned_by(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
         """Return the Workloads that an object of this kind and name owns without control."""
-        return self.workloads.indexed(PART_OWNER, _owner_word(job))
+        return self.workloads.indexed(PART_OWNER, owner_word(job))
 
     def workloads_in(self, local_queue: Key) -> list[CachedObject[StoredWorkload]]:
         """Return the unfinished Workloads of a LocalQueue."""
@@ -257,7 +276,7 @@ class World:
         """Return the pending Workloads of a namespace, or of all namespaces for ""."""
         if namespace:
             return self.workloads.indexed(WAITING, namespace)
-        return [each for each in self.workloads.values() if _waiting(each)]
+        return [each for each in self.workloads.values() if is_waiting(each)]
 
     def slices_of(self, chain: Key) -> list[CachedObject[StoredWorkload]]:
         """Return the open slices of elastic jobs whose first slice has this name."""
@@ -295,88 +314,12 @@ class World:
         self._classes = self._flavors = None
 
 
-def _owners(cached: CachedObject[StoredWorkload]) -> list[str]:
-    return [_owner_word(each) for each in controlling_jobs(cached.json)]
-
-
-def controlling_jobs(workload: Json) -> list[JobKey]:
-    """Return the owner that controls a Workload, of whatever kind."""
-    return owners_of(workload, controlling=True)
-
-
-def owners_of(workload: Json, *, controlling: bool) -> list[JobKey]:
-    """Return the owners of a Workload: the one that controls it, or the others."""
-    meta = workload["metadata"]
-    return [
-        JobKey((_group(each), each["kind"]), Key(meta.get("namespace", ""), each["name"]))
-        for each in meta.get("ownerReferences") or ()
-        if bool(each.get("controller")) is controlling
-    ]
-
-
-def _group(reference: Json) -> str:
-    version: str = reference["apiVersion"]
-    return version.rpartition("/")[0]
-
-
 def _metadata(obj: Json) -> Json:
     return {"metadata": trimmed(obj)["metadata"]}
 
 
-def _owner_word(job: JobKey) -> str:
-    return reference_word(*job)
-
-
-def _over(cached: CachedObject[StoredWorkload]) -> bool:
-    """Whether the Workload is finished. Finished Workloads never change and may be numerous."""
-    return cached.value is not None and cached.value.true("Finished")
-
-
-def _queues(cached: CachedObject[StoredWorkload]) -> list[str]:
-    if _over(cached):
-        return []
-    spec = cached.json.get("spec")
-    name = spec.get("queueName") if isinstance(spec, dict) else None
-    return [str(Key(cached.key.namespace, name))] if isinstance(name, str) and name else []
-
-
-def _waiting(cached: CachedObject[StoredWorkload]) -> list[str]:
-    """Index pending Workloads by namespace."""
-    stored = cached.value
-    waits = stored is not None and not stored.reserved and not stored.true("Finished")
-    return [cached.key.namespace] if waits else []
-
-
-def _chains(cached: CachedObject[StoredWorkload]) -> list[str]:
-    """Index the open slices of elastic jobs by chain."""
-    stored = cached.value
-    if stored is None or _over(cached) or annotation(stored.json, ELASTIC_JOB) != "true":
-        return []
-    return [str(Key(cached.key.namespace, chain_name(stored)))]
-
-
-def listed_check_names(cached: CachedObject[StoredWorkload]) -> list[str]:
-    """Index unfinished Workloads by the admission checks that they list."""
-    if cached.value is None or _over(cached):
-        return []
-    return [each.name for each in cached.value.obj.status.admission_checks or ()]
-
-
-def _named(cached: CachedObject[StoredWorkload]) -> list[str]:
-    """Index unfinished Workloads by WorkloadPriorityClass."""
-    name = named(cached.value) if cached.value is not None and not _over(cached) else ""
-    return [name] if name else []
-
-
-def _workload_indexers() -> dict[str, Indexer[CachedObject[StoredWorkload]]]:
-    return {
-        OWNER: _owners,
-        QUEUE: _queues,
-        WAITING: _waiting,
-        PRIORITY: _named,
-        CHAIN: _chains,
-        CHECK: listed_check_names,
-    }
+def _running(informer: Informer[Any]) -> bool:
+    return not isinstance(informer, LazyInformer) or informer.needed
 
 
 def _known(informer: Informer[Any]) -> asyncio.Event:

@@ -12,7 +12,15 @@ from collections.abc import Callable, Collection, Mapping
 from kuota.api.base import Key
 
 from .engine import Engine
-from .facts import EngineObject, Fact, ObjectDeleted, ObjectStored
+from .facts import (
+    AdmissionFailed,
+    EngineObject,
+    EvictionFailed,
+    Fact,
+    NodesListed,
+    ObjectDeleted,
+    ObjectStored,
+)
 from .model import (
     AdmissionCheck,
     ClusterQueue,
@@ -63,8 +71,11 @@ class ChangeTracker:
 
     def apply(self, fact: Fact, now: Instant) -> AffectedQueues:
         """Apply the fact. An object that is stored unchanged affects nothing."""
-        kind, key = _subject(fact)
         affected = AffectedQueues()
+        if isinstance(fact, NodesListed):
+            self._engine.apply(fact, now)
+            return affected
+        kind, key = _subject(fact)
         if kind is Workload:
             affected.counters_only = True
             workload, before = self._state.workloads.get(key), self._membership(key)
@@ -148,7 +159,9 @@ class ChangeTracker:
             ahead += cohort.cohorts.values()
 
 
-def _subject(fact: Fact) -> tuple[type[EngineObject], Key]:
+def _subject(
+    fact: ObjectStored | ObjectDeleted | AdmissionFailed | EvictionFailed,
+) -> tuple[type[EngineObject], Key]:
     """Return the kind and the key of the object that a fact concerns."""
     if isinstance(fact, ObjectStored):
         value = fact.value

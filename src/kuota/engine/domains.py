@@ -4,13 +4,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum, auto
 
 from kuota.api.base import Key
 
 from .index import Index
 from .model import Node, PodUsage, ResourceFlavor, Topology
+from .node_placement import NodePlacement
+from .placement import NoPlacement, Placement, UnknownNodes
+from .policy import Policy
 from .topology.cluster import Cluster
 from .usage import Usage, charge_places
+
+
+class Nodes(Enum):
+    """What is known about nodes, and so whether pods can be placed.
+
+    While nodes are AWAITED, work that needs a placement waits: some nodes may be unknown, and so
+    may what runs on them. If they are IGNORED, quota alone decides.
+    """
+
+    LISTED = auto()
+    AWAITED = auto()
+    IGNORED = auto()
 
 
 class Domains:
@@ -28,9 +44,20 @@ class Domains:
         overlapping: bool,
     ) -> None:
         self.cluster = Cluster(overlapping=overlapping)
+        self.nodes = Nodes.LISTED
         self._flavors = flavors
         self._topologies = topologies
         self._by_flavor = by_flavor
+
+    def placement(self, policy: Policy) -> Placement:
+        """Return what places pods."""
+        match self.nodes:
+            case Nodes.LISTED:
+                return NodePlacement(self.cluster, policy)
+            case Nodes.AWAITED:
+                return UnknownNodes()
+            case Nodes.IGNORED:
+                return NoPlacement()
 
     def rebuild(self, flavors: Iterable[str]) -> set[str]:
         """Build the domains of flavors whose topology is known, and forget those of others."""

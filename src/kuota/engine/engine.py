@@ -14,13 +14,21 @@ from msgspec.structs import replace
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 
-from .assignment import ScanProgress
 from .buckets import Pending
 from .cycle import decide
 from .decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
+from .domains import Nodes
 from .explain import explain
 from .explanation import Explanation
-from .facts import AdmissionFailed, EngineObject, EvictionFailed, Fact, ObjectDeleted, ObjectStored
+from .facts import (
+    AdmissionFailed,
+    EngineObject,
+    EvictionFailed,
+    Fact,
+    NodesListed,
+    ObjectDeleted,
+    ObjectStored,
+)
 from .ledger import History
 from .model import (
     AdmissionCheck,
@@ -35,9 +43,9 @@ from .model import (
     Topology,
     Workload,
 )
-from .node_placement import NodePlacement
 from .pending import PendingState
 from .policy import Policy
+from .progress import next_progress
 from .queues import Queues
 from .quiescence import QuiescentTrees
 from .ranking import frees
@@ -46,18 +54,22 @@ from .snapshot import Snapshot
 from .state import NO_QUEUES, QueueNames, State
 from .unsatisfiable import AttainableQuota, needs_of
 
-_KEEPS_PROGRESS = frozenset({Why.LOST_RACE, Why.OVERLAP, Why.BETTER_SIBLING})
-_CLEARS_PROGRESS = frozenset({Why.GATED, Why.DEFERRED})
-
 
 class Engine:
     """Applies facts, and decides which workloads get quota, which wait and which are evicted.
 
     A change of queues, cohorts or flavors flushes the inadmissible workloads that it may help.
     Further changes within `flush_batch_s` are flushed together. Released quota flushes at once.
+    `nodes` says whether pods are placed from the beginning.
     """
 
-    def __init__(self, policy: Policy | None = None, *, flush_batch_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        flush_batch_s: float = 0.0,
+        nodes: Nodes = Nodes.LISTED,
+    ) -> None:
         self.policy = policy or Policy()
         self.state = State(overlapping=self.policy.on(Gate.TASHandleOverlappingFlavors))
         self.history = History(self.policy, self.state)
@@ -74,6 +86,7 @@ class Engine:
         self._released: set[str] = set()
         self._admission_backoffs: dict[Key, Instant] = {}
         self._flush_batch_s = flush_batch_s
+        self.state.domains.nodes = nodes
         self._next_batch_at: Instant = float("-inf")
 
     # Facts
@@ -95,6 +108,8 @@ class Engine:
                 self._admission_failed(key, retry_at, now)
             case EvictionFailed(key=key):
                 self.state.end_eviction(key)
+            case NodesListed():
+                self._changed |= self.state.nodes_listed()
             case _:
                 assert_never(fact)
 
@@ -273,8 +288,7 @@ class Engine:
             state.flavors,
             topologies=state.topologies,
             cluster=cluster,
-            # While no node is known, only quota counts.
-            placement=NodePlacement(cluster, self.policy) if cluster.nodes else None,
+            placement=state.domains.placement(self.policy),
             local_queues=state.local_queues,
             policy=self.policy,
             now=now,
@@ -376,20 +390,9 @@ class Engine:
         if pending.second_pass or queue is None:
             self._put_back(pending, wait.requeue, now)
             return
-        progress = self._progress(pending, wait)
+        progress = next_progress(pending, wait, self.policy)
         needs = needs_of(wait, queue.spec)
         self.queues.requeue(pending.key, wait.requeue, now, progress, wait.reason, needs)
-
-    def _progress(self, pending: Pending, wait: Wait) -> ScanProgress | None:
-        """Return where the next flavor scan starts, depending on the result of this one."""
-        if wait.assignment is None:
-            return pending.progress
-        if wait.why in _CLEARS_PROGRESS:
-            return None
-        preserved = self.policy.on(Gate.FlavorFungibilityPreserveScanProgress)
-        if wait.why in _KEEPS_PROGRESS and not preserved:
-            return None
-        return wait.assignment.progress
 
 
 def _blocked_by_unready_pods(decision: Decision) -> bool:

@@ -63,4 +63,8 @@ class EvictionFailed(Struct):
     key: Key
 
 
-Fact = ObjectStored | ObjectDeleted | AdmissionFailed | EvictionFailed
+class NodesListed(Struct):
+    """All existing nodes, and the pods on them, have been stored. See `Engine`."""
+
+
+Fact = ObjectStored | ObjectDeleted | AdmissionFailed | EvictionFailed | NodesListed

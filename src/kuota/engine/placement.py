@@ -3,7 +3,8 @@
 
 `Snapshot.placement` decides whether and where pods of a topology flavor can be placed. This module
 determines which pods need a placement and how the result changes an assignment. `NoPlacement` is
-used when the nodes are unknown: it accepts everything and places nothing, so only quota decides.
+used when nodes are not part of the model: it accepts everything and places nothing, so only quota
+decides. `UnknownNodes` is used before the nodes are listed: it rejects everything.
 """
 
 from __future__ import annotations
@@ -57,6 +58,18 @@ class Placement(Protocol):
     ) -> PlacementResult:
         """Place all requests together. With `empty`, assume that no other pods run."""
         ...
+
+
+NODES_NOT_LISTED = "the nodes of the cluster are not known yet"
+
+
+class UnknownNodes:
+    """Rejects every request, because the nodes are not known yet."""
+
+    def place(
+        self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
+    ) -> PlacementResult:
+        return PlacementResult(rejected={e.pod_set.name: NODES_NOT_LISTED for e in requests})
 
 
 class NoPlacement:

@@ -15,7 +15,7 @@ from kuota.api.base import Key
 from kuota.api.match import matches
 
 from .activity import Obstacle, flavor_names, local_obstacles, obstacles
-from .domains import Domains
+from .domains import Domains, Nodes
 from .facts import EngineObject
 from .index import Index
 from .model import (
@@ -176,6 +176,12 @@ class State:
         """Note that nodes changed which these ClusterQueues use."""
         self.dirty |= using
         return self._trees(using)
+
+    def nodes_listed(self) -> QueueNames:
+        """Place pods from now on, because all nodes are known."""
+        self.domains.nodes = Nodes.LISTED
+        placed = [each.name for each in self.flavors.values() if each.topology]
+        return self.capacity_changed(self.domains.using(placed))
 
     def put_namespace(self, namespace: Namespace) -> QueueNames:
         before = self.namespaces.get(namespace.name)

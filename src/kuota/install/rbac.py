@@ -46,8 +46,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     (GROUP, "workloads", f"{_WATCH} create patch delete"),
     # A variant has one to its parent.
     (GROUP, "workloads/finalizers", "update"),
-    (GROUP, "clusterqueues resourceflavors admissionchecks", f"{_WATCH} patch"),
-    (GROUP, "localqueues cohorts topologies workloadpriorityclasses", _WATCH),
+    (GROUP, "clusterqueues resourceflavors admissionchecks topologies", f"{_WATCH} patch"),
+    (GROUP, "localqueues cohorts workloadpriorityclasses", _WATCH),
     # Nodes are requested from an autoscaler, for pods as in these templates.
     (GROUP, "provisioningrequestconfigs", _WATCH),
     ("autoscaling.x-k8s.io", "provisioningrequests", f"{_WATCH} create delete"),

@@ -36,7 +36,7 @@ from kuota.control.checks.provisioning.controller import (
 from kuota.control.checks.provisioning.pod_sets import Inconsistent, is_needed, merged_pod_sets
 from kuota.control.checks.provisioning.request import owning_workloads
 from kuota.control.checks.states import state_effects
-from kuota.control.world import listed_check_names
+from kuota.control.workload_indexes import listed_check_names
 from kuota.kube.resources import (
     POD_TEMPLATES,
     PROVISIONING_REQUEST_CONFIGS,

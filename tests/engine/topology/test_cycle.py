@@ -8,10 +8,12 @@ from kuota.api.base import Key, LabelSelector
 from kuota.api.core import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from kuota.api.topology_codec import HOSTNAME, expand
 from kuota.api.workload import TopologyAssignment, TopologyRequest
+from kuota.bridge.messages import wait_text
 from kuota.bridge.outbound import admission_json
 from kuota.engine.decisions import Admit, Decision, Preempt, Wait
+from kuota.engine.domains import Nodes
 from kuota.engine.engine import Engine
-from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
+from kuota.engine.facts import EngineObject, NodesListed, ObjectDeleted, ObjectStored
 from kuota.engine.model import (
     ClusterQueue,
     LocalQueue,
@@ -37,8 +39,8 @@ def _node(rack: str, name: str, cpu: int = 2) -> Node:
     )
 
 
-def _engine(*nodes: Node, quota: int = 100) -> Engine:
-    engine = Engine()
+def _engine(*nodes: Node, quota: int = 100, made: Engine | None = None) -> Engine:
+    engine = made or Engine()
     queues = [
         ClusterQueue(
             name=name,
@@ -164,8 +166,24 @@ def test_nodes_are_free_again_when_all_work_is_gone() -> None:
     assert all(leaf.free == leaf.empty for leaf in tree.leaves.values())
 
 
-def test_while_no_node_is_known_only_quota_counts() -> None:
+def test_work_that_needs_nodes_waits_if_there_are_none() -> None:
     engine = _engine()
+    _store(engine, _workload("w", 3))
+    assert isinstance(_decisions(engine)["w"], Wait)
+
+
+def test_work_waits_until_all_nodes_are_listed() -> None:
+    engine = _engine(_node("r1", "n1"), made=Engine(nodes=Nodes.AWAITED))
+    _store(engine, _workload("w", 2))
+    waits = _decisions(engine)["w"]
+    assert isinstance(waits, Wait)
+    assert "the nodes of the cluster are not known yet" in wait_text(waits)
+    engine.apply(NodesListed(), 1.0)
+    assert isinstance(_decisions(engine)["w"], Admit)
+
+
+def test_without_nodes_in_the_model_only_quota_counts() -> None:
+    engine = _engine(made=Engine(nodes=Nodes.IGNORED))
     _store(engine, _workload("w", 3))
     decision = _decisions(engine)["w"]
     assert isinstance(decision, Admit)

@@ -214,6 +214,10 @@ class JobKind(ABC):
         """Return what a cache keeps of an object, which may be modified."""
         return obj
 
+    def rarely_read(self, obj: Json) -> bool:
+        """Whether a cache may store the object compressed."""
+        return self.suspended(obj) or self.end(obj) is not None
+
     def implied(self) -> JobKind:
         """Return the kind as it is if only other integrations require it."""
         return self

@@ -18,6 +18,7 @@ from kuota.api.podset import Injection, MergeConflict
 from kuota.api.rules.pod import ADMISSION_GATE, pod_faults, pod_warnings
 from kuota.api.rules.report import child, elements, mapping, text
 
+from ..cached import reduced_pod
 from ..conditions import timestamp
 from ..effects import Delete, Effect, Event, StatusPatch, edit
 from . import pod_webhook
@@ -79,11 +80,11 @@ class PodKind(JobKind):
         return unqueued(job, only_with_parent=self._only_with_parent)
 
     def cached(self, obj: Json) -> Json:
-        """Return a Pod that is not queued without its spec: clusters have many of them."""
-        if managed(obj) or has_parent(obj):
-            return obj
-        phase = child(obj, "status").get("phase")
-        return {"metadata": obj["metadata"], "spec": {}, "status": {"phase": phase}}
+        """Return little of a Pod that is not queued: clusters have many of them."""
+        return obj if managed(obj) or has_parent(obj) else reduced_pod(obj)
+
+    def rarely_read(self, obj: Json) -> bool:
+        return at_rest(obj) or not (managed(obj) or has_parent(obj))
 
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
         return [pod_set(job, MAIN, 1, gates)]

@@ -27,7 +27,8 @@ from kuota.kube.workqueue import RetryLater, Stuck, WorkQueue, serve
 from ..cached_object import CachedObject
 from ..effects import Sender
 from ..observer import Instrument
-from ..world import CHECK, World
+from ..workload_indexes import CHECK
+from ..world import World
 from .controller import Activity, CheckController, CheckedWorkload, Watched
 
 WORKERS = 8

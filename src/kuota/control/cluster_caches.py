@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only caches of Nodes and Pods in a process. Both are empty until something needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kuota.api.base import Json
+from kuota.api.core import Node
+from kuota.api.rules.report import child, text
+from kuota.bridge.cached import cached_node, reduced_pod
+from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.kind import JobKind
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.informer import trimmed
+from kuota.kube.lazy_informer import LazyInformer
+from kuota.kube.resources import NODES, PODS
+
+POD: GroupKind = ("", "Pod")
+ON_NODE = "node"
+"""The index of pods by the name of the node that they are bound to."""
+
+
+def node_informer(client: Client, clock: Clock) -> LazyInformer[Node]:
+    """Return an informer of nodes, without what scheduling does not depend on."""
+    return LazyInformer(client, NODES, decode=cached_node, clock=clock)
+
+
+def pod_informer(client: Client, clock: Clock, kinds: Iterable[JobKind]) -> LazyInformer[Json]:
+    """Return an informer of pods. Those that no job kind reads are reduced and compressed."""
+    kind = next((each for each in kinds if each.group_kind == POD), None)
+    return LazyInformer(
+        client,
+        PODS,
+        decode=_shrinking(kind.cached if kind is not None else reduced_pod),
+        packs=kind.rarely_read if kind is not None else lambda pod: True,
+        indexers={ON_NODE: _node},
+        clock=clock,
+    )
+
+
+def _shrinking(cached: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    """Return a decoder that also reduces its argument, which is what the cache compresses."""
+
+    def decode(pod: Json) -> Json:
+        kept = cached(trimmed(pod))
+        if kept is not pod:
+            pod.clear()
+            pod.update(kept)
+        return pod
+
+    return decode
+
+
+def _node(pod: Json) -> Iterator[str]:
+    name = text(child(pod, "spec").get("nodeName"))
+    if name:
+        yield name
