@@ -19,6 +19,7 @@ _COMMANDS = {
     "restore": "Restore the objects of this machine from a backup.",
     "apply": "Apply manifests to the server.",
     "check": "Validate manifests before applying them.",
+    "cluster": "Manage the worker clusters of a MultiKueue manager.",
     "controller": "Run the controller on a cluster, in place of Kueue.",
     "crds": "Print the CustomResourceDefinitions of all kinds.",
     "create": "Create a queue, a flavor or a cohort.",

@@ -34,6 +34,9 @@ def command() -> None:
 )
 @click.option("--admin", is_flag=True, help="Grant all permissions.")
 @click.option(
+    "--manager", is_flag=True, help="For the MultiKueue manager of another cluster: dispatch work."
+)
+@click.option(
     "--uid",
     default="",
     metavar="NUMBER",
@@ -56,6 +59,7 @@ def create(
     user: str,
     teams: tuple[str, ...],
     admin: bool,
+    manager: bool,
     uid: str,
     namespace: str,
     server: str,
@@ -72,6 +76,7 @@ def create(
       kuota token create ann --team vision -n vision --out ann.kubeconfig
       kubectl label namespace vision kuota.dev/team=vision
     """
+    from kuota.api.worker_role import MANAGERS
     from kuota.server.requests import ADMINS
     from kuota.up import kubeconfig
 
@@ -79,11 +84,10 @@ def create(
     if server:
         cluster = kubeconfig.cluster(server, authority.read_bytes() if authority else b"")
     elif cluster is None:
-        missing = state_dir.kubeconfig
-        raise click.ClickException(f"{missing} does not exist: start `kuota up` first")
+        raise click.ClickException(f"{state_dir.kubeconfig} does not exist: start `kuota up` first")
     if out is not None and out.exists():
         raise click.ClickException(f"{out} already exists; choose another file")
-    groups = [*teams, *([ADMINS] if admin else [])]
+    groups = [*teams, *([ADMINS] if admin else []), *([MANAGERS] if manager else [])]
     token = _given(_tokens(state_dir), user, groups, uid or _uid_of(user))
     content = kubeconfig.content(cluster, token, namespace)
     _warn(state_dir, user, groups)
@@ -138,13 +142,14 @@ def _warn(state_dir: StateDir, user: str, groups: list[str]) -> None:
     """State how far the control plane separates the processes of members."""
     import os
 
+    from kuota.api.worker_role import MANAGERS
     from kuota.runner.isolation import available
     from kuota.server.requests import ADMINS
     from kuota.up.separation import separation, warnings
 
     if not groups:
         click.echo(f"{user} {_RIGHTLESS}", err=True)
-    if ADMINS in groups:
+    if {ADMINS, MANAGERS} & set(groups):
         return
     running = state_dir.running()
     if running is not None:

@@ -7,8 +7,9 @@ and custom kinds in it. They cannot write what defines quota: cluster-scoped obj
 `kueue.x-k8s.io` and `kuota.dev`, ResourceQuotas, LimitRanges and status. Every authenticated user
 may read queues, flavors, priority classes, nodes and namespaces. A RoleBinding gives a user or
 group the role of a member (`edit`), or the right to read (`view`), in one more namespace. The token
-of a service account gives the role of a member in its namespace. See docs/decisions/007-roles.md
-and 035-streams-tokens-metrics.md.
+of a service account gives the role of a member in its namespace. Members of the group
+`kuota:multikueue-managers` have the rights of `kuota.api.worker_role`. See
+docs/decisions/007-roles.md and 035-streams-tokens-metrics.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 import msgspec
+
+from kuota.api.worker_role import MANAGERS, granted
 
 from .requests import ADMINS, User
 
@@ -92,6 +95,8 @@ class Roles:
             return False
         if access.verb in READ and access.resource in _READ_BY_ALL.get(access.group, ()):
             return True
+        if MANAGERS in user.groups and _granted_to_managers(access):
+            return True
         if access.group in _REVIEWS:
             return access.verb == "create" and access.resource.startswith("selfsubject")
         if not access.namespace or not _within_team(access):
@@ -108,6 +113,13 @@ class Roles:
     def _may_by_binding(self, user: User, access: Access) -> bool:
         roles = self._bound(access.namespace, user)
         return EDIT in roles or (VIEW in roles and is_viewed(access))
+
+
+def _granted_to_managers(access: Access) -> bool:
+    """Whether a MultiKueue manager may do this. Pods run here only as parts of jobs."""
+    if access.resource == "pods" and access.verb not in READ:
+        return False
+    return granted(access.verb, access.group, access.resource, access.subresource, access.name)
 
 
 def is_service_account(user: User) -> bool:
