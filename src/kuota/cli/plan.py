@@ -20,7 +20,8 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates, resolved
 from kuota.bridge.settings import policy
-from kuota.sim.scenario import Scenario, load_scenario, time_faults
+from kuota.sim.faults import time_faults
+from kuota.sim.scenario import Scenario, load_scenario
 from kuota.sim.timeline import played
 from kuota.view.build import Builder, PastEvents, Subject
 from kuota.view.plan import Plan, WorkloadRow

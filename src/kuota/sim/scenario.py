@@ -17,100 +17,40 @@ import msgspec
 
 from kuota.api import kueue
 from kuota.api.base import Json, Key, Object
-from kuota.api.config.duration import Duration
 from kuota.api.config.shapes import Configuration
 from kuota.api.convert import convert
-from kuota.api.core import Job, LimitRange, Namespace, PriorityClass, RuntimeClass
+from kuota.api.core import Job, LimitRange, Namespace, Node, Pod, PriorityClass, RuntimeClass
 from kuota.api.defaults import defaulted
-from kuota.api.faults import ErrorType, FieldError, Invalid, invalid
+from kuota.api.faults import ErrorType, FieldError, Invalid
 from kuota.api.gates import Gate, Gates
 from kuota.api.priority import ClassMissing
-from kuota.api.quantity import QuantityError, parse
+from kuota.api.quantity import QuantityError
 from kuota.api.rules.job_common import queue_name
-from kuota.api.rules.metadata import annotation, annotation_path
 from kuota.api.rules.references import name_of, namespace_of
-from kuota.api.rules.report import child, elements, mapping, text
+from kuota.api.rules.report import child, elements, text
 from kuota.api.workload import Workload
-from kuota.bridge import inbound, settings
+from kuota.bridge import inbound, inbound_nodes, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.job_pass.workload import workload as workload_of
 from kuota.bridge.jobs.ancestor import NestingError, group_kind
-from kuota.bridge.jobs.fields import at
 from kuota.bridge.jobs.job_webhook import Unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown
 from kuota.bridge.jobs.registry import ALL
-from kuota.bridge.jobs.template_kind import TemplateKind
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.engine import model
 from kuota.engine.facts import EngineObject
 from kuota.engine.model import Instant, Struct
 
+from . import nodes
+from .faults import RUNS_FOR, SUBMIT_AFTER, duration_of, manifest_faults
 from .jobs import Jobs
-
-SUBMIT_AFTER = "kuota.dev/submit-after"
-RUNS_FOR = "kuota.dev/runs-for"
-
-
-def duration_of(obj: Json, name: str) -> float | None:
-    """The seconds in the annotation; None if it is absent or malformed."""
-    given = annotation(obj, name)
-    if given is None:
-        return None
-    try:
-        seconds = Duration.parse(given).seconds
-    except ValueError:
-        return None
-    return seconds if seconds >= 0 else None
-
-
-def time_faults(obj: Json) -> Iterator[FieldError]:
-    for name in (SUBMIT_AFTER, RUNS_FOR):
-        given = annotation(obj, name)
-        if given is not None and duration_of(obj, name) is None:
-            message = "must be a duration of 0 or more"
-            yield invalid(annotation_path(name), given, message, 'write for example "30s" or "2m"')
-
-
-def manifest_faults(obj: Json) -> Iterator[FieldError]:
-    """Every duration and every quantity of its pods that cannot be parsed."""
-    yield from time_faults(obj)
-    kind = ALL.get(group_kind(obj))
-    if isinstance(kind, TemplateKind):
-        for each in kind.templates(obj):
-            path = ".".join(map(str, each.path))
-            yield from _template_faults(mapping(at(obj, each.path)), path)
-    for index, pod_set in enumerate(elements(child(obj, "spec").get("podSets"))):
-        yield from _template_faults(child(pod_set, "template"), f"spec.podSets[{index}].template")
-
-
-def _template_faults(template: Json, at: str) -> Iterator[FieldError]:
-    spec = child(template, "spec")
-    yield from _resource_faults(child(spec, "resources"), f"{at}.spec.resources")
-    yield from _amount_faults(child(spec, "overhead"), f"{at}.spec.overhead")
-    for field in ("containers", "initContainers"):
-        for index, each in enumerate(elements(spec.get(field))):
-            path = f"{at}.spec.{field}[{index}].resources"
-            yield from _resource_faults(child(mapping(each), "resources"), path)
-
-
-def _resource_faults(resources: Json, at: str) -> Iterator[FieldError]:
-    for field in ("requests", "limits"):
-        yield from _amount_faults(child(resources, field), f"{at}.{field}")
-
-
-def _amount_faults(amounts: Json, at: str) -> Iterator[FieldError]:
-    for name, amount in amounts.items():
-        try:
-            parse(amount)
-        except (QuantityError, TypeError) as error:
-            yield invalid(f"{at}[{name}]", amount, str(error))
-
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _GROUPS = {each.gvk.kind: each.gvk.group for each in ALL} | {
     "LimitRange": "",
     "Namespace": "",
+    "Node": "",
     "PriorityClass": "scheduling.k8s.io",
     "RuntimeClass": "node.k8s.io",
 }
@@ -201,10 +141,10 @@ class _Builder:
         start = max((_latest(each.workload) for each in submissions), default=0.0)
         return Scenario(
             start=start,
-            known=(*self.namespaces.values(), *known),
+            known=(*self.namespaces.values(), *known, *self._pods()),
             submissions=tuple(_dated(each, start, n) for n, each in enumerate(submissions)),
             unqueued=tuple(self.unqueued),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *nodes.notes(known)),
             invalid=tuple(sorted(self.invalid, key=lambda each: each.index)),
         )
 
@@ -256,6 +196,14 @@ class _Builder:
                 "here they are tried one after the other, since nobody makes variants."
             )
         return msgspec.structs.replace(value, concurrent_admission=None)
+
+    def _pods(self) -> Iterator[EngineObject]:
+        """Yield what pods use that run already and that no topology places."""
+        for index, obj in self._each("Pod"):
+            decoded = self._decoded(index, obj, Pod)
+            if decoded is not None:
+                found = self._tried(index, partial(inbound_nodes.pod_usage, decoded))
+                yield from [found] if found is not None else []
 
     def _namespaces(self) -> Iterator[model.Namespace]:
         """Namespaces in the manifests, and those that objects only mention."""
@@ -340,6 +288,7 @@ class _Builder:
 _KNOWN: tuple[tuple[str, type[Object], Callable[[Any], EngineObject]], ...] = (
     ("ResourceFlavor", kueue.ResourceFlavor, inbound.flavor),
     ("Topology", kueue.Topology, inbound.topology),
+    ("Node", Node, nodes.node),
     ("AdmissionCheck", kueue.AdmissionCheck, inbound.admission_check),
     ("Cohort", kueue.Cohort, inbound.cohort),
     ("ClusterQueue", kueue.ClusterQueue, inbound.cluster_queue),

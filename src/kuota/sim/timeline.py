@@ -15,6 +15,7 @@ from kuota.engine.policy import Policy
 from kuota.view.loans import Loan, loans
 from kuota.view.timeline import Event, TimelineEventType
 
+from .nodes import knowledge
 from .scenario import Scenario, Submission
 from .simulation import Settled, Simulation
 
@@ -40,7 +41,7 @@ def played(scenario: Scenario, policy: Policy | None = None) -> Played:
 class _Play:
     def __init__(self, scenario: Scenario, policy: Policy | None) -> None:
         self.scenario = scenario
-        self.world = Simulation(policy, scenario.start)
+        self.world = Simulation(policy, scenario.start, knowledge(scenario.known))
         self.runs_for = {each.workload.key: each.runs_for for each in scenario.submissions}
         self.ends: dict[Key, Instant] = {}
         self.agenda: list[tuple[Instant, int, Key]] = []

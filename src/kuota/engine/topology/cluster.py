@@ -55,12 +55,23 @@ class Cluster:
         )
         for node in self.nodes.values():
             flavor.tree.put(node, self._capacity(node), partial(self._used_by, name))
+        self._show_usage(name, flavor)
 
     def drop_flavor(self, name: str) -> None:
         flavor = self.flavors.pop(name, None)
         if flavor is not None:
             for node in self.nodes:
                 flavor.tree.drop(node)
+            self._show_usage(name, flavor)
+
+    def _show_usage(self, name: str, flavor: TopologyFlavor) -> None:
+        """Update the flavors that see the usage of a flavor which was added or removed."""
+        if not (self._overlapping and flavor.tree.by_host):
+            return
+        for other, each in self.flavors.items():
+            if other != name and each.tree.by_host:
+                for id in self._used.get(name, ()):
+                    self._use(other, id)
 
     def put_node(self, node: Node) -> set[str]:
         """Add or replace a node. Return the flavors whose domains changed."""
@@ -113,10 +124,7 @@ class Cluster:
             id = tuple(domain.values)
             _add(own, id, one, sign * domain.count)
             for name in sharing:
-                tree = self.flavors[name].tree
-                leaf = tree.find(id)
-                if leaf is not None:
-                    tree.use(leaf, self._used_by(name, id))
+                self._use(name, id)
 
     def has_room(self, flavor: str, usage: Mapping[DomainId, Mapping[str, int]]) -> bool:
         """Whether the leaves of a flavor exist and have this much free capacity."""
@@ -144,6 +152,13 @@ class Cluster:
         if not (self._overlapping and known.tree.by_host):
             return [flavor]
         return [name for name, each in self.flavors.items() if each.tree.by_host]
+
+    def _use(self, flavor: str, id: DomainId) -> None:
+        """Update the usage of a leaf, if it exists."""
+        tree = self.flavors[flavor].tree
+        leaf = tree.find(id)
+        if leaf is not None:
+            tree.use(leaf, self._used_by(flavor, id))
 
     def _used_by(self, flavor: str, id: DomainId) -> Vector:
         """Return the usage of a leaf that counts for a flavor."""
