@@ -26,6 +26,7 @@ OUT = Path("src/kuota/server/protobuf_tables.py")
 KINDS = {
     CORE: "Binding ConfigMap Event LimitRange Namespace Node Pod ResourceQuota Secret Service"
     " ServiceAccount",
+    "api/apps/v1": "Deployment StatefulSet",
     "api/batch/v1": "CronJob Job",
     "api/events/v1": "Event",
     "api/coordination/v1": "Lease",
@@ -40,6 +41,7 @@ KINDS = {
 }
 GROUPS = {
     CORE: "v1",
+    "api/apps/v1": "apps/v1",
     "api/batch/v1": "batch/v1",
     "api/events/v1": "events.k8s.io/v1",
     "api/coordination/v1": "coordination.k8s.io/v1",

@@ -30,6 +30,8 @@ ROOTS = (
     "V1ResourceQuota",
     "V1Job",
     "V1CronJob",
+    "V1Deployment",
+    "V1StatefulSet",
     "V1PriorityClass",
     "V1Lease",
     "V1RuntimeClass",

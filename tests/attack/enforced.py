@@ -45,6 +45,8 @@ from runner.machine import one_node
 TEAM, OTHERS = "vision", "speech"
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 PATIENT = "trap '' TERM; while ! test -e END; do sleep 0.05; done"
 """Ignores the request to end, and lives until the file END exists."""
 _KINDS = {each.kind: each for each in (NAMESPACES, LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS)}
@@ -160,7 +162,7 @@ async def enforced(
         yield found
     finally:
         # Owners first: their controllers would create the Jobs again.
-        for kind in (JOB_SETS, PYTORCH_JOBS, JOBS):
+        for kind in (JOB_SETS, PYTORCH_JOBS, DEPLOYMENTS, STATEFUL_SETS, JOBS):
             for each in found.store.list(kind.name).items:
                 key = Key(each["metadata"]["namespace"], each["metadata"]["name"])
                 with suppress(NotFound):

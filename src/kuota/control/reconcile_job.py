@@ -9,7 +9,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.rules.job_common import queue_name
-from kuota.api.rules.report import child, string_map, text
+from kuota.api.rules.report import child, mapping, string_map, text
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.job_pass.match import prebuilt_name
@@ -17,7 +17,7 @@ from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
 from kuota.bridge.jobs.composed import Composed
 from kuota.bridge.jobs.job_webhook import NAMESPACE, waits_for_quota
-from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
+from kuota.bridge.jobs.kind import JobKey, JobKind, key_of, resolved
 from kuota.bridge.jobs.pod_parent import ParentView, PodParent, reconcile_parent
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
@@ -30,6 +30,8 @@ from .world import World
 FINISHED = "FinishedWorkload"
 WORKLOAD_REJECTED = "ErrWorkloadCompose"
 UPDATE_REJECTED = "UpdateRejected"
+_REPORTED = 10
+"""The number of members of a job that get an event."""
 Occupied = Callable[[JobKey], frozenset[str]]
 """Returns the UIDs of jobs of this kind and name, also of deleted ones, that may have processes."""
 
@@ -87,9 +89,17 @@ class JobReconciler:
         except (Invalid, Forbidden) as error:
             composes = any(isinstance(each, Create) for each in effects)
             reason = WORKLOAD_REJECTED if composes else UPDATE_REJECTED
-            kind = self._config.registry.kind(at.kind).name
-            self._sender.record(Event.about(at.key, reason, str(error), warning=True, kind=kind))
+            kind = self._config.registry.kind(at.kind)
+            for key in self._object_keys(kind, at)[:_REPORTED]:
+                event = Event.about(key, reason, str(error), warning=True, kind=kind.name)
+                self._sender.record(event)
             raise
+
+    def _object_keys(self, kind: JobKind, at: JobKey) -> list[Key]:
+        """Return the key of a job, or those of the members of a composed one."""
+        if not isinstance(kind, Composed):
+            return [at.key]
+        return [key_of(mapping(each)) for each in (self._world.job(at) or {}).get("items") or ()]
 
     async def _reconcile_parent(self, kind: PodParent, at: JobKey) -> PassResult:
         """Reconcile an object whose Pods are queued."""

@@ -15,12 +15,13 @@ from kuota.kube.informer import Informer
 from .agent import Agent
 from .cgroups import Cgroups
 from .cron_controller import CronController
-from .group_controller import group_controllers
+from .group_controller import GroupController, group_controllers
 from .job_controller import JobController
 from .job_rules import ReplacementBackoff
 from .nodes import NodePlan
 from .pod_informer import pod_informer
 from .pod_worker import PodWorker
+from .replica_controller import ReplicaController, replica_controllers
 from .settings import RunnerSettings
 
 
@@ -67,7 +68,10 @@ class Runner:
             may_create=may_create,
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
-        self._groups = group_controllers(client, jobs, others or {}, when, recorder)
+        self._others: list[GroupController | ReplicaController] = [
+            *group_controllers(client, jobs, others or {}, when, recorder),
+            *replica_controllers(client, self._pods, others or {}, when, recorder),
+        ]
 
     def workers(self) -> list[PodWorker]:
         """The workers of all pods that run here."""
@@ -86,5 +90,5 @@ class Runner:
         async with asyncio.TaskGroup() as group:
             for part in (self._pods, self._job_controller, self._cron_controller, self._agent):
                 group.create_task(part.run())
-            for each in self._groups:
+            for each in self._others:
                 group.create_task(each.run())

@@ -62,6 +62,10 @@ def condition(obj: Json, type_: str) -> str:
     return ""
 
 
+def _ready_replicas(obj: Json, now: datetime) -> str:
+    return f"{dig(obj, 'status', 'readyReplicas') or 0}/{dig(obj, 'spec', 'replicas') or 0}"
+
+
 def _job_status(job: Json, now: datetime) -> str:
     holding = [type_ for type_ in _OF_JOB if condition(job, type_) == "True"]
     if dig(job, "metadata", "deletionTimestamp") and not {"Complete", "Failed"} & set(holding):
@@ -285,6 +289,23 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         AGE,
         Column("Containers", _containers("name", "spec", "jobTemplate", "spec"), wide=True),
         Column("Images", _containers("image", "spec", "jobTemplate", "spec"), wide=True),
+    ),
+    "Deployment": (
+        NAME,
+        Column("Ready", _ready_replicas),
+        Column("Up-to-date", _at("status", "updatedReplicas", absent=0), "integer"),
+        Column("Available", _at("status", "availableReplicas", absent=0), "integer"),
+        AGE,
+        Column("Containers", _containers("name", "spec"), wide=True),
+        Column("Images", _containers("image", "spec"), wide=True),
+        Column("Selector", _selector("spec", "selector", "matchLabels"), wide=True),
+    ),
+    "StatefulSet": (
+        NAME,
+        Column("Ready", _ready_replicas),
+        AGE,
+        Column("Containers", _containers("name", "spec"), wide=True),
+        Column("Images", _containers("image", "spec"), wide=True),
     ),
     "Event": (
         Column("Last Seen", _last_seen),

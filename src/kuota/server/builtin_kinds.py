@@ -12,7 +12,7 @@ from .auth import RBAC
 from .builtin_columns import COLUMNS
 from .columns import AGE, NAME, kueue_columns
 from .job_kinds import job_kinds
-from .kinds import VERBS, Kind, Kinds, Version
+from .kinds import VERBS, Kind, Kinds, Scale, Version
 from .schemas import with_metadata
 from .shapes import reference, resolved
 
@@ -43,11 +43,15 @@ def _native(
     generations: bool = False,
     storage: str = "",
     verbs: tuple[str, ...] = VERBS,
+    scale: Scale | None = None,
 ) -> Kind:
-    shape = shape or kind
-    schema = resolved(reference(shape))
     served = Version(
-        name="v1", schema=schema, shape=shape, columns=COLUMNS.get(kind, (NAME, AGE)), status=status
+        name="v1",
+        schema=resolved(reference(shape or kind)),
+        shape=shape or kind,
+        columns=COLUMNS.get(kind, (NAME, AGE)),
+        status=status,
+        scale=scale,
     )
     return Kind(
         group=group,
@@ -87,6 +91,19 @@ _CORE = (
     _native("services", "Service", "svc", categories=("all",)),
 )
 _OTHERS = (
+    *(
+        _native(
+            f"{kind.lower()}s",
+            kind,
+            short_name,
+            group="apps",
+            categories=("all",),
+            generations=True,
+            subresources=("scale",),
+            scale=Scale(".spec.replicas", ".status.replicas"),
+        )
+        for kind, short_name in (("Deployment", "deploy"), ("StatefulSet", "sts"))
+    ),
     _native("jobs", "Job", group="batch", categories=("all",), generations=True),
     _native("cronjobs", "CronJob", "cj", group="batch", categories=("all",), generations=True),
     _native(

@@ -23,6 +23,12 @@ from .native_defaults import FILL, GENERATE, REFILL
 from .pod_faults import pod_update_faults, spec_faults
 from .policy_faults import policy_binding_faults, policy_faults
 from .rbac import BINDINGS, binding_faults, binding_update_faults
+from .replica_faults import (
+    deployment_faults,
+    deployment_update_faults,
+    stateful_set_faults,
+    stateful_set_update_faults,
+)
 
 
 def is_custom(kind: Kind) -> bool:
@@ -111,12 +117,16 @@ def _immutable_faults(new: Json, old: Json) -> Iterator[FieldError]:
 
 
 # Clients may read it before a controller has written it.
-_WITH_STATUS = frozenset({"jobs.batch", "cronjobs.batch", "nodes", "resourcequotas"})
+_WITH_STATUS = frozenset(
+    {"jobs.batch", "cronjobs.batch", "deployments.apps", "nodes", "resourcequotas"}
+)
 _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": crd_faults,
     "configmaps": config_data_faults,
     "cronjobs.batch": cron_job_faults,
+    "deployments.apps": deployment_faults,
     "jobs.batch": job_faults,
+    "statefulsets.apps": stateful_set_faults,
     "pods": _pod_faults,
     BINDINGS: binding_faults,
     "secrets": config_data_faults,
@@ -125,7 +135,9 @@ _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
 }
 _UPDATE_FAULTS: dict[str, Callable[[Json, Json], Iterable[FieldError]]] = {
     "configmaps": _immutable_faults,
+    "deployments.apps": deployment_update_faults,
     "jobs.batch": job_update_faults,
+    "statefulsets.apps": stateful_set_update_faults,
     "pods": pod_update_faults,
     "priorityclasses.scheduling.k8s.io": _priority_class_update_faults,
     BINDINGS: binding_update_faults,

@@ -47,6 +47,9 @@ _CRON_JOB: Json = {
     "successfulJobsHistoryLimit": 3,
     "failedJobsHistoryLimit": 1,
 }
+_DEPLOYMENT: Json = {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}
+_STATEFUL_SET: Json = {"replicas": 1, "revisionHistoryLimit": 10, "serviceName": ""}
+_QUARTER = "25%"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
 _MANY = 2**31 - 1
@@ -195,10 +198,39 @@ def _fill_cron_job(cron_job: Json) -> None:
     """Set the defaults of a CronJob and its pod template. Its Jobs get theirs on creation."""
     spec = cron_job.setdefault("spec", {})
     _default(spec, _CRON_JOB)
-    template = dig(spec, "jobTemplate", "spec", "template")
-    if template is not None:
-        template.setdefault("metadata", {})
-        fill_spec(template.setdefault("spec", {}))
+    inner = dig(spec, "jobTemplate", "spec")
+    if dig(inner, "template") is not None:
+        _fill_template(inner)
+
+
+def _fill_deployment(deployment: Json) -> None:
+    spec = deployment.setdefault("spec", {})
+    _default(spec, _DEPLOYMENT)
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        _default(rolling, {"maxSurge": _QUARTER, "maxUnavailable": _QUARTER})
+    _fill_template(spec)
+
+
+def _fill_stateful_set(stateful_set: Json) -> None:
+    spec = stateful_set.setdefault("spec", {})
+    _default(spec, _STATEFUL_SET)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    _fill_template(spec)
+
+
+def _generate_stateful_set(stateful_set: Json) -> None:
+    stateful_set["status"] = {"replicas": 0, "availableReplicas": 0}
+
+
+def _fill_template(spec: Json) -> None:
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    fill_spec(template.setdefault("spec", {}))
 
 
 def _fill_namespace(namespace: Json) -> None:
@@ -248,6 +280,7 @@ def _fill_service(service: Json) -> None:
 REFILL: dict[str, Callable[[Json], None]] = {
     "customresourcedefinitions.apiextensions.k8s.io": fill_crd,
     "cronjobs.batch": _fill_cron_job,
+    "deployments.apps": _fill_deployment,
     "jobs.batch": _fill_job,
     "limitranges": _fill_limit_range,
     "namespaces": _fill_namespace,
@@ -255,6 +288,7 @@ REFILL: dict[str, Callable[[Json], None]] = {
     "priorityclasses.scheduling.k8s.io": _fill_priority_class,
     "secrets": _fill_secret,
     "services": _fill_service,
+    "statefulsets.apps": _fill_stateful_set,
 }
 """Set defaults at every write, by resource."""
 FILL = REFILL | {"pods": _fill_new_pod}
@@ -263,5 +297,6 @@ GENERATE: dict[str, Callable[[Json], None]] = {
     "jobs.batch": _generate_job,
     "namespaces": _generate_namespace,
     "pods": _generate_pod,
+    "statefulsets.apps": _generate_stateful_set,
 }
 """Adds generated fields to a new object, which already has its uid."""

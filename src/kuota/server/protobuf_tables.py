@@ -6,6 +6,7 @@ Written by scripts/protobuf_tables.py from Kubernetes' public declarations; do n
 
 KINDS = """\
 v1 Binding ConfigMap Event LimitRange Namespace Node Pod ResourceQuota Secret Service ServiceAccount
+apps/v1 Deployment StatefulSet
 batch/v1 CronJob Job
 events.k8s.io/v1 Event=EventsEvent
 coordination.k8s.io/v1 Lease
@@ -317,6 +318,41 @@ ServiceStatus loadBalancer:1LoadBalancerStatus conditions:2[]Condition@type#type
 Service metadata:1ObjectMeta spec:2ServiceSpec status:3ServiceStatus
 ServiceAccount metadata:1ObjectMeta secrets:2[]ObjectReference@name#name
  imagePullSecrets:3[]LocalObjectReference automountServiceAccountToken:4*b
+PodTemplateSpec metadata:1ObjectMeta spec:2PodSpec
+RollingUpdateDeployment maxUnavailable:1*IntOrString maxSurge:2*IntOrString
+DeploymentStrategy type:1s rollingUpdate:2*RollingUpdateDeployment
+DeploymentSpec replicas:1*i selector:2*LabelSelector! template:3PodTemplateSpec!
+ strategy:4DeploymentStrategy^ minReadySeconds:5i revisionHistoryLimit:6*i paused:7b
+ progressDeadlineSeconds:9*i
+DeploymentCondition type:1s! status:2s! lastUpdateTime:6Time lastTransitionTime:7Time reason:4s
+ message:5s
+DeploymentStatus observedGeneration:1i replicas:2i updatedReplicas:3i readyReplicas:7i
+ availableReplicas:4i unavailableReplicas:5i terminatingReplicas:9*i
+ conditions:6[]DeploymentCondition@type#type collisionCount:8*i
+Deployment metadata:1ObjectMeta spec:2DeploymentSpec status:3DeploymentStatus
+PersistentVolumeClaimCondition type:1s! status:2s! lastProbeTime:3Time lastTransitionTime:4Time
+ reason:5s message:6s
+ModifyVolumeStatus targetVolumeAttributesClassName:1s status:2s!
+PersistentVolumeClaimStatus phase:1s accessModes:2[]s capacity:3{}Quantity
+ conditions:4[]PersistentVolumeClaimCondition@type#type allocatedResources:5{}Quantity
+ allocatedResourceStatuses:7{}s currentVolumeAttributesClassName:8*s
+ modifyVolumeStatus:9*ModifyVolumeStatus
+PersistentVolumeClaim metadata:1ObjectMeta spec:2PersistentVolumeClaimSpec
+ status:3PersistentVolumeClaimStatus
+RollingUpdateStatefulSetStrategy partition:1*i maxUnavailable:2*IntOrString
+StatefulSetUpdateStrategy type:1s rollingUpdate:2*RollingUpdateStatefulSetStrategy
+StatefulSetPersistentVolumeClaimRetentionPolicy whenDeleted:1s whenScaled:2s
+StatefulSetOrdinals start:1i!
+StatefulSetSpec replicas:1*i selector:2*LabelSelector! template:3PodTemplateSpec!
+ volumeClaimTemplates:4[]PersistentVolumeClaim serviceName:5s! podManagementPolicy:6s
+ updateStrategy:7StatefulSetUpdateStrategy revisionHistoryLimit:8*i minReadySeconds:9i
+ persistentVolumeClaimRetentionPolicy:10*StatefulSetPersistentVolumeClaimRetentionPolicy
+ ordinals:11*StatefulSetOrdinals
+StatefulSetCondition type:1s! status:2s! lastTransitionTime:3Time reason:4s message:5s
+StatefulSetStatus observedGeneration:1i replicas:2i! readyReplicas:3i currentReplicas:4i
+ updatedReplicas:5i currentRevision:6s updateRevision:7s collisionCount:9*i
+ conditions:10[]StatefulSetCondition@type#type availableReplicas:11i!
+StatefulSet metadata:1ObjectMeta spec:2StatefulSetSpec status:3StatefulSetStatus
 PodFailurePolicyOnExitCodesRequirement containerName:1*s operator:2s! values:3[]i!#
 PodFailurePolicyOnPodConditionsPattern type:1s! status:2s!
 PodFailurePolicyRule action:1s! onExitCodes:2*PodFailurePolicyOnExitCodesRequirement
@@ -324,7 +360,6 @@ PodFailurePolicyRule action:1s! onExitCodes:2*PodFailurePolicyOnExitCodesRequire
 PodFailurePolicy rules:1[]PodFailurePolicyRule!
 SuccessPolicyRule succeededIndexes:1*s succeededCount:2*i
 SuccessPolicy rules:1[]SuccessPolicyRule!
-PodTemplateSpec metadata:1ObjectMeta spec:2PodSpec
 JobSpec parallelism:1*i completions:2*i activeDeadlineSeconds:3*i
  podFailurePolicy:11*PodFailurePolicy successPolicy:16*SuccessPolicy backoffLimit:7*i
  backoffLimitPerIndex:12*i maxFailedIndexes:13*i selector:4*LabelSelector manualSelector:5*b

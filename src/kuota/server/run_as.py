@@ -2,10 +2,10 @@
 """Records uid and role of the author on pods and templates, where users cannot forge them.
 
 The runner reads these annotations of pods. Pods inherit them from the template of their Job, and
-Jobs from their CronJob, so the server sets them on the objects that users write: Pods, Jobs and
-CronJobs. Other job kinds may have several templates, so they carry the annotations themselves, and
-their controllers copy them to pods. Admins may set the uid themselves. Objects without a role are
-those of members.
+Jobs from their CronJob, so the server sets them on the objects that users write: Pods, Jobs,
+CronJobs, Deployments and StatefulSets. Other job kinds may have several templates, so they carry
+the annotations themselves, and their controllers copy them to pods. Admins may set the uid
+themselves. Objects without a role are those of members.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ TEMPLATES: dict[str, Path] = {
     "pods": (),
     "jobs.batch": ("spec", "template"),
     "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
+    "deployments.apps": ("spec", "template"),
+    "statefulsets.apps": ("spec", "template"),
 }
 """Where the pod or pod template is, by resource."""
 _AUTHORED: dict[str, Path] = TEMPLATES | dict.fromkeys(BY_RESOURCE, ())
@@ -68,6 +70,8 @@ def _rewritten(review: Review) -> bool:
 
 _REWRITABLE: dict[str, Path] = {
     "cronjobs.batch": ("spec", "jobTemplate"),
+    "deployments.apps": ("spec", "template"),
+    "statefulsets.apps": ("spec", "template"),
     **dict.fromkeys(BY_RESOURCE, ("spec",)),
 }
 """What determines the processes of an object, for the kinds that can be changed later."""

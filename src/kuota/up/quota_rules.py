@@ -37,7 +37,7 @@ from kuota.server.run_as import TEMPLATES
 from kuota.server.status import conflict, forbidden
 from kuota.server.store import Store, key_of
 
-from .charges import POD_GROUP, starts
+from .charges import POD_GROUP, charge_of, starts
 from .live_pods import LivePods
 from .local import SYSTEM
 from .pod_quota import PodQuota, charged_pods
@@ -153,9 +153,21 @@ class QuotaRules:
 
     def _check_quota(self, review: Review) -> None:
         """Reject a pod of a queued Job unless the Job has quota for it."""
-        why = self._quota.refusal(review.object)
+        pod = review.object
+        why = self._quota.refusal(pod)
+        if not why and self._is_free(pod):
+            why = "it would run without quota; apply its owner again, so that its Pods are queued"
         if why:
             raise _refused(review, why)
+
+    def _is_free(self, pod: Json) -> bool:
+        """Whether a Pod of a controller of this machine would run without being charged.
+
+        The templates of objects that are older than their team are not marked as queued.
+        """
+        if self._pods_allowed or gated(pod) or not self._of_team(pod):
+            return False
+        return controller_of(pod) is not None and charge_of(pod) is None
 
     def _check_job(self, kind: JobKind, review: Review) -> None:
         job, old, name = review.object, review.old, review.kind.kind

@@ -11,6 +11,8 @@ from ..rules.report import child, objects
 _PATHS = {
     ("batch/v1", "Job"): ("spec", "template"),
     ("batch/v1", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
+    ("apps/v1", "Deployment"): ("spec", "template"),
+    ("apps/v1", "StatefulSet"): ("spec", "template"),
 }
 
 

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides which pods of a Deployment to create and delete, and its status. Pure.
+
+There are no ReplicaSets: the label `pod-template-hash` tells the pods of the newest template from
+others. A new pod that waits for quota may get that of an old one: otherwise the update of a
+Deployment that uses all of its quota would never end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.rules.report import child, text
+from kuota.api.rules.serving import replicas
+
+from .job_pods import PodView, pod_view
+from .replicas import (
+    ReplicaStep,
+    ended_too_recently,
+    is_gated,
+    label_of,
+    replica,
+    template_hash,
+    with_conditions,
+)
+
+HASH = "pod-template-hash"
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    """The pods that count. `new` and `old` are neither ended nor being deleted."""
+
+    new: list[PodView]
+    old: list[PodView]
+    ended: list[PodView]
+    leaving: list[PodView]
+
+    @property
+    def active(self) -> list[PodView]:
+        return [*self.new, *self.old]
+
+    def ready(self) -> int:
+        return sum(each.ready for each in self.active)
+
+
+def deployment_step(obj: Json, pods: Sequence[Json], now: float) -> ReplicaStep:
+    """Return the next step of a Deployment, given the pods that it controls."""
+    digest = template_hash(obj)
+    views = [pod_view(each) for each in pods]
+    active = [each for each in views if each.active]
+    found = _Pods(
+        new=[each for each in active if label_of(each, HASH) == digest],
+        old=[each for each in active if label_of(each, HASH) != digest],
+        ended=[each for each in views if each.ended and not each.deleting],
+        leaving=[each for each in views if each.deleting],
+    )
+    if child(obj, "metadata").get("deletionTimestamp") or child(obj, "spec").get("paused"):
+        return ReplicaStep(status=_status(obj, found, now))
+    wait_until = ended_too_recently(found.ended, now)
+    delete = [] if wait_until else list(found.ended)
+    delete += _surplus(obj, found)
+    short = 0 if wait_until else _missing(obj, found)
+    prefix = f"{child(obj, 'metadata')['name']}-{digest}"
+    return ReplicaStep(
+        delete=delete,
+        create=[replica(obj, {HASH: digest}, prefix=prefix) for _ in range(short)],
+        status=_status(obj, found, now),
+        retry_at=wait_until,
+    )
+
+
+def _missing(obj: Json, pods: _Pods) -> int:
+    """Return how many pods of the newest template to create."""
+    count = replicas(obj)
+    if _recreates(obj):
+        return 0 if pods.old or _old_leaving(obj, pods) else count - len(pods.new)
+    room = count + _surge(obj) - len(pods.active)
+    return max(0, min(count - len(pods.new), room))
+
+
+def _old_leaving(obj: Json, pods: _Pods) -> bool:
+    digest = template_hash(obj)
+    return any(not each.ended and label_of(each, HASH) != digest for each in pods.leaving)
+
+
+def _surplus(obj: Json, pods: _Pods) -> list[PodView]:
+    """Return the pods to delete: those above the number, and old ones that can be spared."""
+    count = replicas(obj)
+    extra = sorted(pods.new, key=_worth)[: max(0, len(pods.new) - count)]
+    if _recreates(obj):
+        return [*extra, *pods.old]
+    idle = [each for each in pods.old if not each.ready]
+    running = sorted((each for each in pods.old if each.ready), key=_worth)
+    spare = max(0, pods.ready() - (count - _unavailable(obj)))
+    waiting = any(map(is_gated, pods.new))
+    if waiting and running and not pods.leaving:
+        spare = max(1, spare)
+    above = len(pods.active) - len(extra) - len(idle) - count - _surge(obj)
+    return [*extra, *idle, *running[: max(spare, above)]]
+
+
+def _worth(pod: PodView) -> tuple[bool, bool, float, str]:
+    """Order pods by what is lost with them: those that wait first, then the youngest."""
+    return not is_gated(pod), pod.ready, -pod.created, pod.name
+
+
+def _recreates(obj: Json) -> bool:
+    return child(obj, "spec", "strategy").get("type") == "Recreate"
+
+
+def _surge(obj: Json) -> int:
+    return _share(obj, "maxSurge", math.ceil)
+
+
+def _unavailable(obj: Json) -> int:
+    least = 0 if _surge(obj) else 1
+    return max(least, _share(obj, "maxUnavailable", math.floor))
+
+
+def _share(obj: Json, field: str, rounded: Any) -> int:
+    value = child(obj, "spec", "strategy", "rollingUpdate").get(field)
+    if isinstance(value, int):
+        return value
+    percent = text(value).rstrip("%")
+    return int(rounded(int(percent) * replicas(obj) / 100)) if percent.isdecimal() else 0
+
+
+def _status(obj: Json, pods: _Pods, now: float) -> Json:
+    count, ready, total = replicas(obj), pods.ready(), len(pods.active)
+    status = {
+        "observedGeneration": child(obj, "metadata").get("generation") or 0,
+        "replicas": total,
+        "updatedReplicas": len(pods.new),
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "unavailableReplicas": max(0, max(count, total) - ready),
+    }
+    before = child(obj, "status")
+    return with_conditions(status, before, _conditions(obj, pods, ready), now)
+
+
+def _conditions(obj: Json, pods: _Pods, ready: int) -> list[Json]:
+    count = replicas(obj)
+    enough = ready >= count - _unavailable(obj)
+    done = len(pods.new) == count == ready and not pods.old
+    waiting = sum(map(is_gated, pods.new))
+    progress = f"{len(pods.new)} of {count} pods are up to date"
+    if waiting:
+        progress += f"; {waiting} of them wait for quota"
+    return [
+        {
+            "type": "Available",
+            "status": "True" if enough else "False",
+            "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+            "message": f"{ready} of {count} pods are available",
+        },
+        {
+            "type": "Progressing",
+            "status": "True",
+            "reason": "NewReplicaSetAvailable" if done else "ReplicaSetUpdated",
+            "message": "all pods are up to date and available" if done else progress,
+        },
+    ]
