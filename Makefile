@@ -31,6 +31,7 @@ kube-server:
 
 kube-operators:
 	@scripts/operators $(OPERATORS)
+	@scripts/autoscalers
 
 test-kube: $(DEV)  ## run tests/cluster on a real API server; ARGS selects some
 	@scripts/test-kube $(BIN)/python $(ARGS)

@@ -32,6 +32,7 @@ _TESTUTIL_ALIAS = "kuotametrics"
 _CRDS = "config/components/crd"
 _OPERATORS = {
     "appwrapper": "appwrapper-crds",
+    "cluster-autoscaler": "cluster-autoscaler",
     "jobset": "jobset-operator",
     "kuberay": "ray-operator-crds",
     "lws": "leaderworkerset-operator",
@@ -40,7 +41,7 @@ _OPERATORS = {
     "trainer": "kf-trainer-crds",
     "training-operator": "training-operator-crds",
 }
-"""Where `scripts/operators` puts definitions, and where Kueue's suites read them."""
+"""Where `make kube` puts definitions, and where Kueue's suites read them."""
 
 # For each file: where a set-up function begins to know something, and what to record there.
 RECORDS = {
@@ -258,14 +259,14 @@ def build_crds(checkout: Path, kubectl: Path) -> None:
 
 def link_operators(checkout: Path) -> None:
     """Let suites of job kinds find the operators' CRDs, in a folder that Kueue's git ignores."""
-    from cluster.definitions import provided
+    from cluster.definitions import folders
 
     target = checkout / "dep-crds"
     target.mkdir(exist_ok=True)
     for ours, theirs in _OPERATORS.items():
-        if (found := provided().get("crds")) and not (target / theirs).exists():
+        if (found := folders().get(ours)) and not (target / theirs).exists():
             (target / theirs).unlink(missing_ok=True)
-            (target / theirs).symlink_to(found / ours)
+            (target / theirs).symlink_to(found)
 
 
 def assets(folder: Path) -> Path:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CustomResourceDefinitions of job kinds: those of their operators, or minimal ones.
 
-`scripts/operators` provides the first from the operators' Go modules. The embedded server gets the
-second, so that its tests need nothing but this repository.
+`scripts/operators` and `scripts/autoscalers` provide the first from Go modules. The embedded server
+gets the second, so that its tests need nothing but this repository.
 """
 
 from __future__ import annotations
@@ -16,22 +16,34 @@ import yaml
 from kuota.api.base import Json
 from kuota.kube.resources import CRDS
 
-_SCRIPT = Path(__file__).parents[2] / "scripts" / "operators"
+_SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @cache
-def provided() -> dict[str, Path]:
-    """What `make kube` has provided: the folder `crds` and controllers by name."""
-    command = [str(_SCRIPT), "--cached"]
+def _printed(script: str) -> dict[str, Path]:
+    command = [str(_SCRIPTS / script), "--cached"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return {name: Path(path) for name, path in map(str.split, done.stdout.splitlines())}
 
 
 @cache
+def provided() -> dict[str, Path]:
+    """The controllers that `make kube` has provided, by name."""
+    found = _printed("operators") | _printed("autoscalers")
+    return {name: path for name, path in found.items() if name != "crds"}
+
+
+@cache
+def folders() -> dict[str, Path]:
+    """The folders with the definitions of operators and autoscalers, by name."""
+    roots = (_printed(each).get("crds") for each in ("operators", "autoscalers"))
+    return {each.name: each for root in roots if root is not None for each in root.iterdir()}
+
+
+@cache
 def of_operators() -> dict[str, Json]:
-    """The definitions of all operators, by name; empty if there are none."""
-    folder = provided().get("crds")
-    files = sorted(folder.glob("*/*.yaml")) if folder else []
+    """The definitions of all operators and autoscalers, by name; empty if there are none."""
+    files = [file for folder in folders().values() for file in sorted(folder.glob("*.yaml"))]
     found = [yaml.safe_load(each.read_text()) for each in files]
     return {each["metadata"]["name"]: each for each in found}
 

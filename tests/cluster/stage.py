@@ -137,6 +137,10 @@ class Stage:
         assert found is not None, f"no {resource} {name}"
         return found
 
+    def all(self, resource: Resource) -> list[Json]:
+        """All objects of a kind, the story's or not."""
+        return list(self._seen[resource].values())
+
     def job(self, name: str) -> Json:
         return self.get(JOBS, name)
 

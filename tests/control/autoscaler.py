@@ -84,7 +84,10 @@ class Autoscaler:
             return
         pool = request["metadata"]["name"]
         for index in range(wanted):
-            await self._client.create(NODES, node(f"{pool}-{index}", pool))
+            made = node(f"{pool}-{index}", pool)
+            await self._client.create(NODES, made)
+            status = {"status": made["status"]}
+            await self._client.patch(NODES, key_of(made), status, subresource="status")
         details = {"status": {"provisioningClassDetails": {"pool": pool}}}
         await self._patch(request, details)
         text = f"{wanted} nodes were added"
