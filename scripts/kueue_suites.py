@@ -25,7 +25,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 STANDIN = "sigs.k8s.io/kueue/pkg/util/standin"
-SUITES = "test/integration/singlecluster"
+SUITES = ("test/integration/singlecluster", "test/integration")
+"""Where suites are looked for, in this order."""
+_SUITE_FILES = ("test/integration/singlecluster", "test/integration/multikueue")
 _TESTUTIL = '"k8s.io/component-base/metrics/testutil"'
 _IMPORT = "import (\n"
 _TESTUTIL_ALIAS = "kuotametrics"
@@ -42,6 +44,11 @@ _OPERATORS = {
     "training-operator": "training-operator-crds",
 }
 """Where `make kube` puts definitions, and where Kueue's suites read them."""
+_MODULES = {
+    "cluster-autoscaler": ("k8s.io/autoscaler/cluster-autoscaler/apis", "config/crd"),
+    "clusterprofile": ("sigs.k8s.io/cluster-inventory-api", "config/crd/bases"),
+}
+"""Definitions that Kueue's suites take from Go modules: the module, and the folder in it."""
 
 # For each file: where a set-up function begins to know something, and what to record there.
 RECORDS = {
@@ -64,6 +71,13 @@ RECORDS = {
     ],
     "pkg/controller/jobframework/integrationmanager.go": [
         (r"IntegrationManager\) EnableIntegration\([^{]*\{\n", "s.Frameworks[name] = true")
+    ],
+    "pkg/controller/admissionchecks/multikueue/controllers.go": [
+        (
+            r"\tfor _, o := range opts \{\n\t\to\(options\)\n\t\}\n",
+            "s.MultiKueue(namespace, options.origin, options.dispatcherName, options.gcInterval, "
+            "options.workerLostTimeout)",
+        )
     ],
     "pkg/cache/queue/manager.go": [
         (r"func WithExcludedResourcePrefixes\([^{]*\{\n", "s.ExcludedPrefixes = excludedPrefixes"),
@@ -224,7 +238,8 @@ def sources(checkout: Path) -> dict[str, str]:
         if re.search(_OWN_RECONCILER, text := path.read_text()):
             files[str(path.relative_to(checkout))] = recording_reconciler(text)
     helpers = [checkout / "pkg/util/testing/core.go", *(checkout / "test/util").glob("*.go")]
-    for path in [*helpers, *(checkout / SUITES).rglob("*_test.go")]:
+    suites = [path for each in _SUITE_FILES for path in (checkout / each).rglob("*_test.go")]
+    for path in [*helpers, *suites]:
         text = path.read_text()
         if (changed := resetting(without_messages(text))) != text:
             files[str(path.relative_to(checkout))] = changed
@@ -269,6 +284,23 @@ def link_operators(checkout: Path) -> None:
             (target / theirs).symlink_to(found)
 
 
+def link_modules(checkout: Path) -> None:
+    """Let suites find the CRDs in Go modules, in a folder that Kueue's git ignores."""
+    for name, (module, folder) in _MODULES.items():
+        target = checkout / "dep-crds" / name
+        if target.exists():
+            continue
+        command = ["go", "mod", "download", "-json", module]
+        found = subprocess.run(command, cwd=checkout, check=True, capture_output=True).stdout
+        target.unlink(missing_ok=True)
+        target.symlink_to(Path(json.loads(found)["Dir"]) / folder)
+
+
+def suite_folder(checkout: Path, suite: str) -> str:
+    """Return the folder of a suite, relative to the checkout; "" if there is none."""
+    return next((f"{at}/{suite}" for at in SUITES if (checkout / at / suite).is_dir()), "")
+
+
 def assets(folder: Path) -> Path:
     """Return a folder with etcd and kube-apiserver, as envtest expects them."""
     from cluster.kube_server import programs
@@ -281,13 +313,15 @@ def assets(folder: Path) -> Path:
 
 
 def main(words: list[str]) -> int:
-    if len(words) < 2 or not (Path(words[0]) / SUITES / words[1]).is_dir():
-        print(f"{__doc__}\nSUITE is a folder below {SUITES} of DIR.", file=sys.stderr)
+    suite = suite_folder(Path(words[0]), words[1]) if len(words) > 1 else ""
+    if not suite:
+        print(f"{__doc__}\nSUITE is a folder below {SUITES[0]} of DIR.", file=sys.stderr)
         return 2
-    checkout, suite, options = Path(words[0]).resolve(), words[1], words[2:]
+    checkout, options = Path(words[0]).resolve(), words[2:]
     programs = Path(sys.executable).parent
     build_crds(checkout, programs / "kubectl")
     link_operators(checkout)
+    link_modules(checkout)
     with tempfile.TemporaryDirectory(prefix="kuota-suites-") as name:
         folder = Path(name)
         environment = os.environ | {
@@ -295,7 +329,7 @@ def main(words: list[str]) -> int:
             "KUOTA": str(programs / "kuota"),
         }
         command = ["go", "test", f"-overlay={overlay(checkout, folder)}", "-count=1", "-vet=off"]
-        command += ["-timeout=60m", "-v", f"./{SUITES}/{suite}", "-args", *options]
+        command += ["-timeout=60m", "-v", f"./{suite}", "-args", *options]
         return subprocess.run(command, cwd=checkout, env=environment, check=False).returncode
 
 

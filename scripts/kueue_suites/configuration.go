@@ -31,6 +31,9 @@ func configuration(host string, port int, certificates string, metricsPort int) 
 	base.ClientConnection = &config.ClientConnection{QPS: &qps, Burst: &burst}
 	base.LeaderElection = nil
 	applyOptions(base)
+	if setup.Dispatching != nil {
+		base.MultiKueue, base.Namespace = setup.Dispatching, &setup.Namespace
+	}
 	text, err := yaml.Marshal(base)
 	if err != nil {
 		panic(err)

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
@@ -45,12 +46,15 @@ type Setup struct {
 	LabelKeysToCopy            []string
 	AnnotationsToCopy          []string
 	ResourceMetrics            bool
+	Dispatching                *config.MultiKueue
+	Namespace                  string
 }
 
 var (
 	mu         sync.Mutex
+	beginning  sync.Mutex // Held from Begin to Start: one manager is set up at a time.
 	setup      = newSetup()
-	current    *Process
+	running    = map[*Process]bool{}
 	idle       *Process // Stopped by a suite, but kept running because KUOTA_KEEP is set.
 	metricsURL string
 )
@@ -90,27 +94,47 @@ func Webhook(framework string, noop bool) {
 	Record(func(s *Setup) { s.Parts["webhooks"] = true; s.Frameworks[framework] = true })
 }
 
-// Begin forgets what an earlier manager was asked to run.
+// MultiKueue notes how work is dispatched to other clusters.
+func (s *Setup) MultiKueue(
+	namespace, origin, dispatcher string, gcInterval, workerLostTimeout time.Duration,
+) {
+	s.Namespace = namespace
+	s.Dispatching = &config.MultiKueue{
+		Origin:            &origin,
+		DispatcherName:    &dispatcher,
+		GCInterval:        &metav1.Duration{Duration: gcInterval},
+		WorkerLostTimeout: &metav1.Duration{Duration: workerLostTimeout},
+	}
+}
+
+// Begin forgets what an earlier manager was asked to run. Another one begins after Start.
 func Begin() {
+	beginning.Lock()
 	mu.Lock()
 	defer mu.Unlock()
 	setup = newSetup()
 }
 
-// GatesChanged restarts a running Kuota, which reads its feature gates once.
+// GatesChanged restarts every running Kuota, which reads its feature gates once.
 func GatesChanged() error {
 	mu.Lock()
 	defer mu.Unlock()
-	if current == nil || changedGates() == current.gates {
-		return nil
+	for each := range running {
+		if changedGates() == each.gates {
+			continue
+		}
+		if err := each.restart(); err != nil {
+			return err
+		}
 	}
-	return current.restart()
+	return nil
 }
 
 // Process is a running Kuota.
 type Process struct {
 	asked     string // What the suite asked for, which another manager may ask for again.
 	folder    string
+	url       string // Of its metrics.
 	parts     string
 	gates     string
 	unwatched bool // The reconcilers of jobs do not write PodsReady, which a file cannot say.
@@ -121,6 +145,7 @@ type Process struct {
 
 // Start runs Kuota with everything recorded since Begin.
 func Start(cfg *rest.Config, host string, port int, certificates string) (*Process, error) {
+	defer beginning.Unlock()
 	mu.Lock()
 	defer mu.Unlock()
 	asked, err := yaml.Marshal(configuration(host, port, certificates, 0))
@@ -131,7 +156,7 @@ func Start(cfg *rest.Config, host string, port int, certificates string) (*Proce
 	if kept := idle; kept != nil {
 		idle = nil
 		if kept.asked == description && kept.gates == changedGates() {
-			current = kept
+			running[kept] = true
 			return kept, nil
 		}
 		if err := kept.end(); err != nil {
@@ -159,25 +184,26 @@ func Start(cfg *rest.Config, host string, port int, certificates string) (*Proce
 		return nil, err
 	}
 	metricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", metricsPort)
-	return run(folder, description)
+	return run(folder, description, metricsURL)
 }
 
 func unwatched() bool {
 	return setup.Parts["jobs"] && !setup.WaitForPodsReady
 }
 
-func run(folder, asked string) (*Process, error) {
+func run(folder, asked, url string) (*Process, error) {
 	log, err := os.Create(filepath.Join(folder, "log"))
 	if err != nil {
 		return nil, err
 	}
 	process := &Process{
 		asked: asked, folder: folder, parts: parts(), unwatched: unwatched(), log: log,
+		url: url,
 	}
 	if err := process.start(); err != nil {
 		return nil, err
 	}
-	current = process
+	running[process] = true
 	return process, nil
 }
 
@@ -218,7 +244,7 @@ func (p *Process) ready() error {
 			return fmt.Errorf("kuota ended: %w\n%s", err, text)
 		default:
 		}
-		if answer, err := http.Get(metricsURL); err == nil {
+		if answer, err := http.Get(p.url); err == nil {
 			answer.Body.Close()
 			return nil
 		}
@@ -237,9 +263,7 @@ func (p *Process) restart() error {
 func (p *Process) Stop() error {
 	mu.Lock()
 	defer mu.Unlock()
-	if current == p {
-		current = nil
-	}
+	delete(running, p)
 	if os.Getenv("KUOTA_KEEP") != "" {
 		idle = p
 		return nil

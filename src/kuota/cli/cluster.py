@@ -32,7 +32,7 @@ WAIT_S = 20.0
 READ_S = 5.0
 """How long `list` waits for one cluster."""
 
-_FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
+_FILE = click.Path(dir_okay=False, path_type=Path)
 _MANAGER = click.option(
     "--manager-kubeconfig", "manager", default="", metavar="FILE", help="The manager's kubeconfig."
 )
