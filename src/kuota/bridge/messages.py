@@ -52,7 +52,7 @@ _REASONS: dict[Cause, Callable[[Reason], str]] = {
     Cause.ONLY_TOPOLOGY: lambda r: f"flavor {r.flavor} supports only topology-aware workloads",
     Cause.TOPOLOGY_NOT_LOADED: lambda r: f"the topology of flavor {r.flavor} is not known",
     Cause.TOPOLOGY_LEVEL: lambda r: f"flavor {r.flavor} has no topology level {r.detail}",
-    Cause.PLACEMENT: lambda r: f"flavor {r.flavor}: {r.detail}",
+    Cause.PLACEMENT: lambda r: f"flavor {r.flavor}: {r.detail}" if r.flavor else r.detail,
     Cause.PINNED: lambda r: f"flavor {r.flavor} was not the one nominated",
     Cause.RESTRICTED: lambda r: f"flavor {r.flavor} is not among those allowed",
     Cause.SLICE_FLAVOR: lambda r: f"flavor {r.flavor}: the replaced slice uses {r.detail}",

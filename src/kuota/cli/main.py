@@ -38,6 +38,7 @@ _COMMANDS = {
     "resume": "Resume a stopped queue or workload.",
     "run": "Run a command as soon as there is quota for it.",
     "stop": "Stop a queue or a workload.",
+    "topology": "Show topology domains with free capacity, and where a job runs.",
     "token": "Manage tokens of other users of this machine.",
     "uninstall": "Remove the controller from a cluster.",
     "watch": "Watch queues and workloads.",

@@ -20,6 +20,7 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates, resolved
 from kuota.bridge.settings import policy
+from kuota.engine.state import State
 from kuota.sim.faults import time_faults
 from kuota.sim.scenario import Scenario, load_scenario
 from kuota.sim.timeline import played
@@ -88,10 +89,17 @@ def command(
         raise click.UsageError(
             "nothing to plan: specify a file with -f FILE, or - for standard input"
         )
+    _, plan = planned(paths, config, feature_gates, output)
+    _show(_row(plan, explain) if explain else plan, output)
+
+
+def planned(
+    paths: Sequence[str], config: str | None = None, feature_gates: str = "", output: str = "table"
+) -> tuple[State, Plan]:
+    """Plan manifests, and return the final state too. Ends the command if they are invalid."""
     settings, gates = _settings(config, feature_gates)
     scenario, notes = _scene(paths, settings, gates, output)
-    plan = _plan(scenario, notes, settings, gates)
-    _show(_row(plan, explain) if explain else plan, output)
+    return _plan(scenario, notes, settings, gates)
 
 
 def _settings(config: str | None, flag: str) -> tuple[Configuration | None, Gates]:
@@ -142,7 +150,7 @@ def _with(verdict: CheckResult, more: list[Finding]) -> CheckResult:
 
 def _plan(
     scenario: Scenario, notes: list[str], settings: Configuration | None, gates: Gates
-) -> Plan:
+) -> tuple[State, Plan]:
     rules = policy(settings, gates)
     if rules.block_until_ready:
         notes.append("Pods are taken to be ready as soon as they are admitted.")
@@ -157,7 +165,7 @@ def _plan(
         for each in scenario.unqueued
     ]
     past = PastEvents(events=end.events, borrowed=end.borrowed, restless=end.restless)
-    return Builder(end.engine, end.now, subjects, past).plan(notes)
+    return end.engine.state, Builder(end.engine, end.now, subjects, past).plan(notes)
 
 
 def _row(plan: Plan, wanted: str) -> WorkloadRow:

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The domains of flavors with a topology: capacity, usage, and the placement of one workload. Pure.
+
+This is the structure of `kuota topology -o json`, which uses camelCase names. Amounts are
+quantities as text. Fields may be added, but are never renamed or removed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kuota.api.quantity import NANO
+from kuota.api.topology_codec import expand
+from kuota.engine.model import Node, Workload
+from kuota.engine.state import State
+from kuota.engine.topology.capacity import PODS
+from kuota.engine.topology.flavor import TopologyFlavor
+from kuota.engine.topology.tree import Domain, Leaf, Tree
+
+from .plan import Row
+from .room import rounded
+
+_USUAL = ("cpu", "memory", PODS)
+Amounts = Counter[str]
+
+
+class DomainResource(Row):
+    """One resource of a domain: what its nodes offer, and who uses it.
+
+    `others` is used by pods that no topology places, and `placed` by workloads. `free` may be
+    negative, if a node lost capacity.
+    """
+
+    resource: str
+    total: str
+    others: str
+    placed: str
+    free: str
+    used_percent: int
+
+
+class PodsHere(Row):
+    """Pods of one pod set of the selected workload, and the ranks that they have, from 0."""
+
+    pod_set: str
+    count: int
+    ranks: str
+
+
+class DomainRow(Row):
+    """A domain. `pods` is the number of placed pods of all workloads."""
+
+    name: str
+    level: str
+    nodes: int
+    pods: int
+    resources: list[DomainResource]
+    workload: list[PodsHere]
+    children: list[DomainRow]
+
+
+class UnusedNode(Row):
+    """A node with the labels of a flavor that is not used for placement, and the reason."""
+
+    name: str
+    reason: str
+
+
+class FlavorRow(Row):
+    flavor: str
+    topology: str
+    levels: list[str]
+    nodes: int
+    domains: list[DomainRow]
+    unused: list[UnusedNode]
+
+
+class WorkloadRow(Row):
+    """The selected workload, and the name of its job, or its own name.
+
+    `waiting` is why it has no placement; "" if it has one.
+    """
+
+    name: str
+    workload: str
+    flavors: list[str]
+    pods: int
+    waiting: str = ""
+
+
+class TopologyReport(Row):
+    flavors: list[FlavorRow]
+    workload: WorkloadRow | None = None
+    notes: list[str] = []
+
+
+def topology_report(
+    state: State,
+    workload: Workload | None = None,
+    *,
+    name: str = "",
+    flavor: str = "",
+    waiting: str = "",
+    notes: Sequence[str] = (),
+) -> TopologyReport:
+    """Return the domains of all flavors with a known topology, or of one flavor.
+
+    With a workload, its pods are shown in their domains. `name` is that of its job, if it has one,
+    and `waiting` says why it has no placement.
+    """
+    placed = dict(_placements(workload)) if workload is not None else {}
+    rows = [
+        _flavor(name, each, state.domains.cluster.nodes, placed.get(name, {}))
+        for name, each in sorted(state.domains.cluster.flavors.items())
+        if flavor in ("", name)
+    ]
+    return TopologyReport(
+        flavors=rows,
+        workload=_workload(workload, name, placed, waiting) if workload is not None else None,
+        notes=[*notes, *_missing(state, flavor)],
+    )
+
+
+def _missing(state: State, flavor: str) -> Iterator[str]:
+    for name, each in sorted(state.flavors.items()):
+        if each.topology and each.topology not in state.topologies and flavor in ("", name):
+            yield f"Flavor {name} names the Topology {each.topology}, which does not exist."
+
+
+def _workload(
+    workload: Workload, name: str, placed: Mapping[str, _Placed], waiting: str
+) -> WorkloadRow:
+    pods = sum(here.count for found in placed.values() for each in found.values() for here in each)
+    return WorkloadRow(
+        name=name or str(workload.key),
+        workload=workload.key.name,
+        flavors=sorted(placed),
+        pods=pods,
+        waiting="" if placed else waiting,
+    )
+
+
+_Placed = Mapping[tuple[str, ...], Sequence[PodsHere]]
+"""The pods of the selected workload by the stored values of their domain."""
+
+
+def _placements(workload: Workload) -> Iterator[tuple[str, _Placed]]:
+    """Yield each flavor with a placement of the workload."""
+    found: dict[str, dict[tuple[str, ...], list[PodsHere]]] = {}
+    assigned = workload.reservation.pod_sets if workload.reservation is not None else ()
+    for each in assigned:
+        if each.topology is None:
+            continue
+        first = 0
+        for domain in expand(each.topology):
+            here = PodsHere(
+                pod_set=each.name, count=domain.count, ranks=_range(first, domain.count)
+            )
+            first += domain.count
+            for flavor in sorted(set(each.flavors.values())):
+                found.setdefault(flavor, {}).setdefault(tuple(domain.values), []).append(here)
+    yield from found.items()
+
+
+def _range(first: int, count: int) -> str:
+    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _flavor(
+    name: str, flavor: TopologyFlavor, nodes: Mapping[str, Node], placed: _Placed
+) -> FlavorRow:
+    tree = flavor.tree
+    domains = [_domain(each, tree, placed)[0] for each in tree.root.children]
+    return FlavorRow(
+        flavor=name,
+        topology=flavor.topology,
+        levels=list(tree.levels),
+        nodes=sum(each.nodes for each in domains),
+        domains=domains,
+        unused=list(_unused(nodes.values(), tree)),
+    )
+
+
+class _Sum:
+    """The amounts of a domain in the units of requests."""
+
+    def __init__(self) -> None:
+        self.total: Amounts = Counter()
+        self.capacity: Amounts = Counter()
+        self.placed: Amounts = Counter()
+
+    def add(self, other: _Sum) -> None:
+        self.total.update(other.total)
+        self.capacity.update(other.capacity)
+        self.placed.update(other.placed)
+
+
+def _domain(domain: Domain, tree: Tree, placed: _Placed) -> tuple[DomainRow, _Sum]:
+    total = _Sum()
+    children: list[DomainRow] = []
+    if isinstance(domain, Leaf):
+        nodes = len(domain.nodes)
+        for node, _ in domain.nodes.values():
+            total.total.update(node.allocatable)
+        total.capacity.update(tree.vectors.mapping(domain.capacity))
+        total.placed.update(tree.vectors.mapping(domain.used))
+        here = list(placed.get(domain.id, ()))
+    else:
+        for each in domain.children:
+            row, inner = _domain(each, tree, placed)
+            children.append(row)
+            total.add(inner)
+        nodes = sum(each.nodes for each in children)
+        here = _joined(children)
+    row = DomainRow(
+        name=domain.name,
+        level=tree.levels[domain.level],
+        nodes=nodes,
+        pods=total.placed[PODS],
+        resources=[_resource(name, total) for name in sorted(total.total, key=_order)],
+        workload=here,
+        children=children,
+    )
+    return row, total
+
+
+def _joined(children: Iterable[DomainRow]) -> list[PodsHere]:
+    """Add up the pods of the children by pod set. Ranks are listed if they are few."""
+    found: dict[str, list[PodsHere]] = {}
+    for child in children:
+        for each in child.workload:
+            found.setdefault(each.pod_set, []).append(each)
+    return [
+        PodsHere(
+            pod_set=name,
+            count=sum(each.count for each in some),
+            ranks=_ranges(each.ranks for each in some),
+        )
+        for name, some in found.items()
+    ]
+
+
+def _ranges(ranks: Iterable[str]) -> str:
+    """Merge adjacent ranges: "0-1" and "2" are "0-2"."""
+    merged: list[tuple[int, int]] = []
+    for each in sorted(_bounds(part) for text in ranks for part in text.split(",")):
+        if merged and merged[-1][1] + 1 == each[0]:
+            merged[-1] = merged[-1][0], each[1]
+        else:
+            merged.append(each)
+    return ",".join(_range(low, high - low + 1) for low, high in merged)
+
+
+def _bounds(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    return int(low), int(high or low)
+
+
+def _resource(name: str, total: _Sum) -> DomainResource:
+    all_, capacity, placed = total.total[name], total.capacity[name], total.placed[name]
+    used = all_ - capacity + placed
+    return DomainResource(
+        resource=name,
+        total=_text(all_, name),
+        others=_text(all_ - capacity, name),
+        placed=_text(placed, name),
+        free=_text(capacity - placed, name),
+        used_percent=min(100, max(0, round(100 * used / all_))) if all_ else 0,
+    )
+
+
+def _text(amount: int, resource: str) -> str:
+    return f"{amount / 1000:.15g}" if resource == "cpu" else rounded(amount * NANO, resource)
+
+
+def _order(resource: str) -> tuple[bool, str]:
+    """Sort accelerators first, and what every node has last."""
+    return resource in _USUAL or resource.startswith(("ephemeral-", "hugepages-")), resource
+
+
+def _unused(nodes: Iterable[Node], tree: Tree) -> Iterator[UnusedNode]:
+    for node in sorted(nodes, key=lambda each: each.name):
+        if tree.leaf_of(node.name) is None and tree.labels.items() <= node.labels.items():
+            yield UnusedNode(name=node.name, reason=_reason(node, tree))
+
+
+def _reason(node: Node, tree: Tree) -> str:
+    if not node.ready:
+        return "is not ready"
+    if node.unschedulable:
+        return "is cordoned"
+    missing = [level for level in tree.levels if level not in node.labels]
+    return f"has no label {', '.join(missing)}"
