@@ -127,6 +127,12 @@ def test_a_job_that_is_not_placed_is_explained() -> None:
     assert "fits only 4 of 5 pods" in lines[1]
 
 
+def test_without_nodes_only_quota_counts() -> None:
+    found = report([TOPOLOGY, FLAVOR, *QUEUES, gang("big", 4)], "big")
+    assert [] == found["workload"]["flavors"]
+    assert "" == found["workload"]["waiting"]
+
+
 def test_nodes_that_are_not_used_are_listed_with_the_reason() -> None:
     more = [node("n4", "r3", "False"), node("n5", ""), node("n6", "r3")]
     more[2]["spec"] = {"unschedulable": True}
