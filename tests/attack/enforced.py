@@ -37,7 +37,7 @@ from kuota.runner.settings import RunnerSettings
 from kuota.server.api import ApiServer
 from kuota.server.requests import User
 from kuota.server.store import Store
-from kuota.up.installation import job_hook
+from kuota.up.job_hook import job_hook
 from kuota.up.local import LocalTransport, local_client
 from kuota.up.quota_enforcement import QuotaEnforcement
 from runner.machine import one_node

@@ -23,7 +23,7 @@ from kuota.api.rules import faults
 from kuota.kube.client import Client, Listing
 from kuota.kube.clock import Clock
 from kuota.kube.decoding import Event
-from kuota.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from kuota.kube.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound
 from kuota.kube.requests import PatchBody, Selection
 from kuota.kube.resources import ALL, Resource, key_of
 
@@ -35,7 +35,8 @@ class FakeApi(Client):
     """Objects by resource and key. `writes` counts, and `conflicts` what was made from an old
     version; `refuse` makes chosen writes fail, `barred` all on the status of objects so named, and
     `latency_s` is how long each takes. Watches deliver changes `lag_s` after they happened, or
-    after what `lags` has for the resource.
+    after what `lags` has for the resource. If `compacted`, the next watch starts from a revision
+    that is no longer there.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -45,6 +46,7 @@ class FakeApi(Client):
         self.latency_s = 0.0
         self.lag_s = 0.0
         self.lags: dict[Resource, float] = {}
+        self.compacted = False
         self.refuse: dict[tuple[str, str], list[Exception]] = {}
         self.barred: dict[str, Exception] = {}
         self._objects: dict[tuple[Resource, Key], Json] = {}
@@ -116,6 +118,9 @@ class FakeApi(Client):
         **_: Any,
     ) -> AsyncGenerator[Event, None]:
         sent = int(since)
+        if self.compacted:
+            self.compacted = False
+            raise Gone(410, "Expired", "too old resource version")
         while True:
             changes = self._news
             if lag_s := self.lags.get(resource, self.lag_s):

@@ -25,7 +25,7 @@ from kuota.kube.errors import Conflict, ServerError
 from kuota.kube.resources import CORE_EVENTS, PODS, WORKLOADS, Resource
 from kuota.server.api import ApiServer
 from kuota.server.store import Store
-from kuota.up.installation import job_hook
+from kuota.up.job_hook import job_hook
 from kuota.up.local import local_client
 
 GPU = "nvidia.com/gpu"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kuota.api.base import Json
-from kuota.api.core import AUTHOR_ROLE, RUN_AS
+from kuota.api.core import AUTHOR, AUTHOR_ROLE, RUN_AS
 from kuota.server.job_kinds import DEFINITIONS, JobKindDefinition
 from kuota.server.requests import User
 from server.served import MERGE, Local, namespace
@@ -89,17 +89,17 @@ def test_a_job_set_has_a_limited_number_of_jobs_with_valid_names(api: Local) -> 
     assert "is not a DNS label" in message
 
 
-def test_whoever_changes_what_runs_becomes_its_author(api: Local) -> None:
+def test_processes_run_as_the_user_who_last_changed_what_runs(api: Local) -> None:
     forged = {RUN_AS: "0", AUTHOR_ROLE: "admin"}
     made = job_set(suspend=True)
     made["metadata"]["annotations"] = forged
     found = api.ask("POST", JOB_SETS, made, user=ANN)
-    assert {RUN_AS: "1001"} == found["metadata"]["annotations"]
+    assert {RUN_AS: "1001", AUTHOR: "ann"} == found["metadata"]["annotations"]
     again = {"metadata": {"annotations": forged}}
     found = api.ask("PATCH", f"{JOB_SETS}/set", again, media=MERGE, user=BEN)
-    assert {RUN_AS: "1001"} == found["metadata"]["annotations"]
+    assert {RUN_AS: "1001", AUTHOR: "ann"} == found["metadata"]["annotations"]
     found = api.ask("PATCH", f"{JOB_SETS}/set", {"spec": {"suspend": False}}, media=MERGE, user=BEN)
-    assert {RUN_AS: "1002"} == found["metadata"]["annotations"]
+    assert {RUN_AS: "1002", AUTHOR: "ann"} == found["metadata"]["annotations"]
 
 
 def test_a_definition_replaces_ours_until_it_is_deleted(api: Local) -> None:

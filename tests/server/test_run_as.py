@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kuota.api.base import Json
-from kuota.api.core import RUN_AS
+from kuota.api.core import AUTHOR, RUN_AS
 from kuota.server.requests import ADMINS, User
 from server.served import ADMIN, MERGE, Local, job, namespace, pod
 
@@ -85,3 +85,30 @@ def test_admins_may_choose_and_are_not_root_unless_they_say_so(api: Local) -> No
     root = User("root", (ADMINS,), "0")
     assert of_job(api.ask("POST", JOBS, job("b"), user=root)) is None
     assert "1000" == of_job(api.ask("POST", JOBS, job("c"), user=User("eve", (ADMINS,), "1000")))
+
+
+def author(found: Json) -> str | None:
+    value: str | None = found["metadata"].get("annotations", {}).get(AUTHOR)
+    return value
+
+
+def test_jobs_and_pods_name_their_author_whoever_changes_them(api: Local) -> None:
+    claimed = job("a") | {"metadata": {"name": "a", "annotations": {AUTHOR: "ben"}}}
+    assert "ann" == author(api.ask("POST", JOBS, claimed, user=ANN))
+    assert "ann" == author(api.ask("POST", PODS, pod("a"), user=ANN))
+    for value in ("ben", None):
+        patch = {"metadata": {"annotations": {AUTHOR: value}}}
+        for user in (BEN, ADMIN):
+            found = api.ask("PATCH", f"{JOBS}/a", patch, media=MERGE, user=user)
+            assert "ann" == author(found)
+
+
+def test_jobs_of_a_cron_job_name_the_author_of_the_cron_job(api: Local) -> None:
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "a"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": job("x")["spec"]}},
+    }
+    found = api.ask("POST", CRON_JOBS, cron, user=ANN)
+    assert "ann" == author(found["spec"]["jobTemplate"])

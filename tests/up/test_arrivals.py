@@ -24,7 +24,7 @@ from kuota.server.requests import User
 from kuota.server.status import StatusError
 from kuota.server.store import Store
 from kuota.sim.scenario import load_scenario
-from kuota.up.installation import job_hook
+from kuota.up.job_hook import job_hook
 from kuota.up.local import local_client
 from webhook.reviews import Objects, answered
 

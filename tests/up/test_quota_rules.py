@@ -17,7 +17,7 @@ from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.server.api import ApiServer
 from kuota.server.requests import Request, Response, User
 from kuota.server.store import Store
-from kuota.up.installation import job_hook
+from kuota.up.job_hook import job_hook
 from kuota.up.quota_enforcement import QuotaEnforcement
 
 ANN = User("ann", ("vision", "system:authenticated"))

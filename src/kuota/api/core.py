@@ -15,6 +15,9 @@ AUTHOR_ROLE = "kuota.dev/author-role"
 """Says `admin` on pods and templates that an admin submitted. The server sets it."""
 ADMIN_ROLE = "admin"
 
+AUTHOR = "kuota.dev/author"
+"""The user who submitted a job, copied to its Workload. The embedded server sets it."""
+
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 
 ENDED = ("Succeeded", "Failed")

@@ -29,6 +29,7 @@ _COMMANDS = {
     "edit": "Edit an object, as kubectl does.",
     "get": "Show objects, as kubectl does.",
     "handover": "Hand a cluster back to Kueue.",
+    "history": "Show which jobs ran, and what they used.",
     "import": "Adopt pods that run already.",
     "install": "Install the controller in a cluster.",
     "list": "List queues, workloads, flavors or pods.",
@@ -41,6 +42,7 @@ _COMMANDS = {
     "topology": "Show topology domains with free capacity, and where a job runs.",
     "token": "Manage tokens of other users of this machine.",
     "uninstall": "Remove the controller from a cluster.",
+    "usage": "Account for what teams, queues or users used.",
     "watch": "Watch queues and workloads.",
 }
 _SYNONYMS = {
@@ -50,6 +52,8 @@ _SYNONYMS = {
     "ls": "list",
     "ps": "list",
     "rm": "delete",
+    "sacct": "history",
+    "sreport": "usage",
     "start": "up",
     "submit": "run",
     "top": "watch",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "yaml")
 _GAP = "   "
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LAST_COLUMN = 40
 """The minimum width of the last column before optional columns are dropped."""
 
@@ -59,6 +60,24 @@ def show_table(
             line = f"{line[: width - 1]}…"
         bold = not number and width is not None
         echo_raw(click.style(escaped(line), bold=True) if bold else escaped(line))
+
+
+def show_csv(rows: Sequence[Mapping[str, str]]) -> None:
+    """Print rows as CSV, with a column for each name that any row has.
+
+    A spreadsheet would execute cells that begin like a formula; they are printed as text.
+    """
+    import csv
+    import io
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        formulas = {name: f"'{each}" for name, each in row.items() if each.startswith(_FORMULA)}
+        writer.writerow({**row, **formulas})
+    click.echo(text.getvalue(), nl=False)
 
 
 def _narrowed(

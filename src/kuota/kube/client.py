@@ -184,9 +184,9 @@ class Client:
         """Yield a pod's log in chunks. `pods` is the resource that serves the pod."""
         return self._stream(requests.log_reading(pods, key, options))
 
-    async def fetch(self, path: str) -> Any:
+    async def fetch(self, path: str, query: dict[str, str] | None = None) -> Any:
         """Return the JSON at any path, such as `/version` or `/apis`."""
-        return anything((await self._sender.send(requests.fetching(path))).body)
+        return anything((await self._sender.send(requests.fetching(path, query))).body)
 
     async def quiet(self) -> None:
         """Return when none of this client's writes is in flight."""

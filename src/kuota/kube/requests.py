@@ -114,9 +114,9 @@ class DeleteOptions(TypedDict, total=False):
     dry_run: bool
 
 
-def fetching(path: str) -> HttpRequest:
+def fetching(path: str, query: dict[str, str] | None = None) -> HttpRequest:
     """Return a GET of any path, such as `/version`."""
-    return HttpRequest(method="GET", path=path, idempotent=True)
+    return HttpRequest(method="GET", path=path, query=query or {}, idempotent=True)
 
 
 def reading(resource: Resource, key: Key) -> HttpRequest:

@@ -41,7 +41,7 @@ from .reading import Reading
 from .requests import ADMINS, Request, Response, Target, User, refused, target
 from .rest import Rest
 from .reviews import Reviews
-from .run_as import run_as_hook
+from .run_as import author_hook, run_as_hook
 from .status import StatusError, bad_request, forbidden, not_allowed, too_large, unauthorized
 from .store import NoSpace, Store, StoreError, key_of
 from .streaming.pod_sessions import SUBRESOURCES, PodProcesses
@@ -104,7 +104,7 @@ class ApiServer:
         """Called for every response, with its status and the seconds until it began."""
         self._clock = clock
         self._quota = ObjectQuota(store, limits)
-        hooks = (run_as_hook, priority_hook(store), *hooks, self._quota.hook)
+        hooks = (run_as_hook, author_hook, priority_hook(store), *hooks, self._quota.hook)
         validators = (*validators, AdmissionPolicies(store, self.kinds))
         admission = Admission(hooks, gates, (*advisers, self._quota.advice), validators)
         self._rest = Rest(store, self.kinds, admission, self._written, pods)

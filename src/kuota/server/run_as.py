@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records uid and role of the author on pods and templates, where users cannot forge them.
+"""Records name, uid and role of the author of pods and jobs, where users cannot forge them.
 
 The runner reads these annotations of pods. Pods inherit them from the template of their Job, and
 Jobs from their CronJob, so the server sets them on the objects that users write: Pods, Jobs,
 CronJobs, Deployments and StatefulSets. Other job kinds may have several templates, so they carry
 the annotations themselves, and their controllers copy them to pods. Admins may set the uid
 themselves. Objects without a role are those of members.
+
+The name serves accounting. It is on the object that is queued, or where that inherits it from, and
+never changes.
 """
 
 from __future__ import annotations
 
 from kuota.api.base import Json
-from kuota.api.core import ADMIN_ROLE, AUTHOR_ROLE, RUN_AS
+from kuota.api.core import ADMIN_ROLE, AUTHOR, AUTHOR_ROLE, RUN_AS
 
 from .admission import Review
 from .columns import dig, mapped
@@ -28,7 +31,16 @@ TEMPLATES: dict[str, Path] = {
 }
 """Where the pod or pod template is, by resource."""
 _AUTHORED: dict[str, Path] = TEMPLATES | dict.fromkeys(BY_RESOURCE, ())
-"""Where the metadata with the annotations is, by resource."""
+"""Where the metadata with uid and role is, by resource."""
+_SUBMITTED: dict[str, Path] = {
+    "pods": (),
+    "jobs.batch": (),
+    "cronjobs.batch": ("spec", "jobTemplate"),
+    "deployments.apps": ("spec", "template"),
+    "statefulsets.apps": ("spec", "template"),
+    "workloads.kueue.x-k8s.io": (),
+} | dict.fromkeys(BY_RESOURCE, ())
+"""Where the metadata with the name of the author is, by resource."""
 
 
 def run_as_hook(review: Review) -> Json:
@@ -40,6 +52,18 @@ def run_as_hook(review: Review) -> Json:
     written = {key: _value(review.object, path, key) for key in (RUN_AS, AUTHOR_ROLE)}
     due = {RUN_AS: _uid_due(review, path), AUTHOR_ROLE: _role_due(review, path)}
     return review.object if due == written else _with(review.object, path, due)
+
+
+def author_hook(review: Review) -> Json:
+    """The object with the name of its author. See `kuota.server.admission.Hook`."""
+    place = _SUBMITTED.get(review.kind.resource)
+    if place is None or review.subresource or review.user.name == SYSTEM_USER:
+        return review.object
+    path = (*place, "metadata")
+    due = review.user.name if review.old is None else _value(review.old, path, AUTHOR)
+    if _value(review.object, path, AUTHOR) == due:
+        return review.object
+    return _with(review.object, path, {AUTHOR: due})
 
 
 def _uid_due(review: Review, path: Path) -> str | None:

@@ -19,14 +19,15 @@ from kuota import __version__
 from kuota.api.base import Json
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
-from kuota.bridge.jobs.ancestor import NestingError, group_kind
-from kuota.bridge.jobs.job_webhook import reviewed
 from kuota.bridge.jobs.registry import JOB
-from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
+from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.connections import Connections, raise_descriptor_limit
 from kuota.control.observer import WorldObjects, attach_observer
 from kuota.control.system import System
 from kuota.failures import retried
+from kuota.history.database import HistoryFile
+from kuota.history.recorder import Recorder
+from kuota.kube.client import Client
 from kuota.listening import CannotListen
 from kuota.log_file import keep_rotated
 from kuota.memory import calm_collector, keep_trimmed
@@ -36,7 +37,6 @@ from kuota.metrics.runtime import Runtime
 from kuota.runner.cgroups import PODS_PIDS, delegated
 from kuota.runner.inventory import machine
 from kuota.runner.isolation import available, isolation
-from kuota.runner.job_status import suspended_status
 from kuota.runner.log_archive import LogArchive
 from kuota.runner.nodes import NodePlan, check, this_machine
 from kuota.runner.pod_home import PodHome
@@ -46,7 +46,6 @@ from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
 from kuota.runner.usage import UsageSampler
-from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
 from kuota.server.expiry import keep_compacted, keep_expiring
 from kuota.server.fairness import SYSTEM_SHARE, Turns
@@ -54,7 +53,6 @@ from kuota.server.http import HttpServer, server_context
 from kuota.server.object_quota import NamespaceLimits
 from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.pods import LogOptions
-from kuota.server.status import StatusError
 from kuota.server.store import Durability, Store
 from kuota.server.streaming.sessions import SessionLimits
 from kuota.server.tokens import TokenFile, admin_token
@@ -67,38 +65,19 @@ from .advice import adviser
 from .backups import Backups, keep_backed_up
 from .clock_file import ClockFile
 from .extensions import ExplanationExtension, VisibilityExtension
+from .history_extension import HistoryExtension
+from .job_hook import job_hook
 from .local import SYSTEM, local_client
 from .machine_metrics import MachineFamilies, MetricsExtension
 from .pod_deletion import MAX_GRACE_S
 from .pod_logs import ArchivedLogs, pod_log
 from .pod_processes import MachineProcesses
 from .quota_enforcement import QuotaEnforcement
-from .quota_rules import stored_objects
 from .resource_metrics import ResourceMetrics, measured
 from .separation import limits
 from .state_dir import RunningInstance, StateDir
 from .traffic_metrics import TrafficFamilies
 from .unsupported_kinds import report_unsupported
-
-
-def job_hook(store: Store, config: LifecycleConfig) -> Hook:
-    """Return a hook that sets defaults of jobs, suspends those that need quota, and validates."""
-    look_up = stored_objects(store)
-
-    def hook(review: Review) -> Json:
-        kind = config.kind(group_kind(review.object))
-        if kind is None or review.subresource:
-            return review.object
-        try:
-            job = reviewed(kind, review.object, review.old, look_up, config)
-        except NestingError as error:
-            raise StatusError(403, "Forbidden", str(error)) from None
-        if kind == JOB and review.old is None and job["spec"].get("suspend"):
-            # The Job controller would write this status first. Setting it here saves that write.
-            job = job | {"status": suspended_status(SHARED.now())}
-        return job
-
-    return hook
 
 
 class ExternalListener(msgspec.Struct, frozen=True):
@@ -286,7 +265,13 @@ class Installation:
         for kind in resource_metrics.KINDS:
             api.kinds.add(kind)
         sampling = retried("measuring usage", sampler.run)
-        return (runner.run(), system.run(), events.run(), quota.run(), sampling)
+        recording = retried("recording the history", self._recorder(api, client).run)
+        return (runner.run(), system.run(), events.run(), quota.run(), sampling, recording)
+
+    def _recorder(self, api: ApiServer, client: Client) -> Recorder:
+        file = str(self._state_dir.history)
+        api.extensions.append(HistoryExtension(file, SHARED.now))
+        return Recorder(client, lambda: HistoryFile(file))
 
     def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> None:
         runtime = Runtime(system.clock)

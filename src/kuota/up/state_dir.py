@@ -50,6 +50,7 @@ class StateDir:
         self.tls = root / "tls"
         self.backups = root / "backups"
         self.clock = root / "clock.json"
+        self.history = root / "history.db"
         self._running = root / "running.json"
 
     def prepare(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Struct
-from kuota.api.core import PriorityClass
+from kuota.api.core import AUTHOR, PriorityClass
 from kuota.api.defaults import FINALIZER
 from kuota.api.edits import edited
 from kuota.api.gates import Gate, Gates
@@ -126,8 +126,8 @@ def _slice_suffixes(first: str) -> Iterator[str]:
 
 def _annotations(job: Json, gates: Gates) -> dict[str, str]:
     given = string_map(child(job, "metadata", "annotations"))
-    gate = ADMISSION_GATED_BY if gates.on(Gate.AdmissionGatedBy) else None
-    return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k == gate}
+    copied = (AUTHOR, *((ADMISSION_GATED_BY,) if gates.on(Gate.AdmissionGatedBy) else ()))
+    return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k in copied}
 
 
 def priority_of(kind: JobKind, job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:

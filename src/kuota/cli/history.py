@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota history`: shows jobs of the past, with what they used and lost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kuota.api.base import Json
+from kuota.history.api import MOST_JOBS, Report, path
+from kuota.kube.errors import NotFound
+from kuota.view.live import moment, span
+
+from .connect import Choice, conduct, server_options
+from .list_query import EVERYWHERE
+from .output import show, show_csv, show_table
+from .periods import period_options, period_query
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_COLUMNS = ("Job", "User", "Queue", "Outcome", "Finished", "Waited", "Ran", "Used", "Preempted")
+_WIDE = ("Kind", "Workload", "Submitted", "Started", "Lost", "Cause")
+_OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Lost", "Queue", "Waited")
+_STATISTICS = "cpu", "memory", "ephemeral-storage", "pods"
+"""Resources that are shown only if a job uses no devices."""
+
+
+@click.command("history")
+@period_options("7d")
+@EVERYWHERE
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MOST_JOBS),
+    default=500,
+    show_default=True,
+    help="The most jobs to show, newest first.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "csv", "json", "yaml"]),
+    default="table",
+    help="Output format; wide adds columns, csv has all of them.",
+)
+@server_options
+def command(
+    since: datetime,
+    until: datetime | None,
+    everywhere: bool,
+    limit: int,
+    output: str,
+    choice: Choice,
+) -> None:
+    """Show which jobs ran, for whom, how they ended, and what they used.
+
+    USED is the amount of a device, multiplied by the hours for which the job held it. LOST is the
+    part in runs that an eviction ended; a job that writes checkpoints loses less. The history
+    includes jobs that were deleted since, and jobs that still wait or run.
+
+    \b
+    Examples:
+      kuota history
+      kuota history -A --since 30d -o csv > jobs.csv
+    """
+
+    async def work(session: Session) -> None:
+        query = period_query(since, until) | {"limit": str(limit)}
+        found = await read(session, Report.JOBS, everywhere, query)
+        if output in ("json", "yaml"):
+            show(found, output)
+        else:
+            where = "" if everywhere else f" in namespace {session.namespace}; -A shows all"
+            _print(found, output, everywhere, where)
+
+    conduct(choice, work)
+
+
+async def read(
+    session: Session, report: Report, everywhere: bool, query: dict[str, str]
+) -> dict[str, Any]:
+    """Return a report of the server. Raises ClickException if it keeps no history."""
+    namespace = None if everywhere else session.namespace
+    try:
+        found: dict[str, Any] = await session.client.fetch(path(report, namespace), query)
+    except NotFound:
+        raise click.ClickException(
+            "this server keeps no history; so far only `kuota up` does"
+        ) from None
+    return found
+
+
+def _print(found: Json, output: str, everywhere: bool, where: str) -> None:
+    items = found["items"]
+    if output == "csv":
+        show_csv([flat(each) for each in items])
+    elif not items:
+        click.echo(f"No jobs in this period{where}.", err=True)
+    else:
+        detailed = output == "wide"
+        titles = (*(("Namespace",) if everywhere else ()), *_COLUMNS, *(_WIDE if detailed else ()))
+        rows = [_row(each, everywhere, detailed) for each in items]
+        show_table(titles, rows, optional=_OPTIONAL)
+    if found["remaining"]:
+        click.echo(f"… and {found['remaining']} more; see --limit, --since and --until", err=True)
+
+
+def flat(item: Json) -> dict[str, str]:
+    """Return an item of a report as one row of CSV, with exact numbers."""
+    resources = item.get("resources") or {}
+    row = {name: str(value) for name, value in item.items() if name != "resources"}
+    for name, each in sorted(resources.items()):
+        row |= {
+            f"{name} hours": f"{each['hours']:.6f}",
+            f"{name} lost hours": f"{each['lost']:.6f}",
+        }
+    return row
+
+
+def _row(job: Json, everywhere: bool, detailed: bool) -> list[str]:
+    row = [
+        job["job"],
+        job.get("user", ""),
+        job.get("clusterQueue") or job.get("queue", ""),
+        job.get("outcome") or ("Running" if job.get("started") else "Waiting"),
+        _local(job.get("finished")),
+        span(job.get("waitedSeconds", 0)),
+        span(job.get("ranSeconds", 0)) if job.get("started") else "",
+        hours_text(job.get("resources") or {}, "hours"),
+        str(job.get("preemptions", 0)),
+    ]
+    if detailed:
+        times = [_local(job.get("submitted")), _local(job.get("started"))]
+        lost = hours_text(job.get("resources") or {}, "lost")
+        row += [job["kind"], job["workload"], *times, lost, job.get("cause", "")]
+    return [job["namespace"], *row] if everywhere else row
+
+
+def hours_text(resources: Json, field: str) -> str:
+    """Return the hours of devices, or of CPUs if there are no devices."""
+    devices = {name: each for name, each in resources.items() if name not in _STATISTICS}
+    shown = devices or {name: each for name, each in resources.items() if name == "cpu"}
+    return ", ".join(
+        f"{hours(each[field])} {short_name(name)}-hours"
+        for name, each in sorted(shown.items())
+        if each[field]
+    )
+
+
+def hours(value: float) -> str:
+    """Format hours for people."""
+    if 0 < value < 0.01:
+        return "<0.01"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def short_name(resource: str) -> str:
+    """Return the name of a resource without its domain: nvidia.com/gpu is gpu."""
+    return resource.rpartition("/")[2]
+
+
+def _local(stamp: object) -> str:
+    found = moment(stamp)
+    return "" if found is None else f"{found.astimezone():%Y-%m-%d %H:%M:%S}"

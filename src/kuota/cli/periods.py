@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that name a period: a time, or how long ago."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(\d{1,6})([smhdw])")
+
+
+class Moment(click.ParamType[datetime]):
+    """A time such as 2026-01-31 or 2026-01-31T12:00, or how long ago: 30m, 12h, 7d, 4w."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        ago = _AGO.fullmatch(value)
+        try:
+            if ago is not None:
+                return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            return datetime.fromisoformat(value).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail(
+                f"'{value}' is no time; write for example 12h, 7d, 2026-01-31 or 2026-01-31T12:00",
+                param,
+                ctx,
+            )
+
+
+def period_options(since: str) -> Callable[[F], F]:
+    """Add --since and --until; the command gets both as datetime, `until` may be None."""
+
+    def added(function: F) -> F:
+        function = click.option(
+            "--until", type=Moment(), metavar="TIME", help="The end of the period. Default: now."
+        )(function)
+        return click.option(
+            "--since",
+            type=Moment(),
+            default=since,
+            show_default=True,
+            metavar="TIME",
+            help="The start of the period: a local time, or how long ago, such as 12h or 7d.",
+        )(function)
+
+    return added
+
+
+def period_query(since: datetime, until: datetime | None) -> dict[str, str]:
+    """Return the parameters of a request for the period."""
+    query = {"since": since.astimezone(UTC).isoformat()}
+    return query if until is None else query | {"until": until.astimezone(UTC).isoformat()}

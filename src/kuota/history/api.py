@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API of the history, without a transport: paths, parameters and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from urllib.parse import unquote
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.faults import FieldError, Invalid, invalid
+
+from .accounts import By, Period, ResourceUsage, resource_hours, usage
+from .records import JobRecord
+
+GROUP = "history.kuota.dev"
+VERSION = "v1alpha1"
+PREFIX = f"/apis/{GROUP}"
+MOST_JOBS = 10_000
+"""The most jobs in one response."""
+_LIMIT = 500
+
+
+class Report(StrEnum):
+    """What can be read: one row per job, or accounts."""
+
+    JOBS = "jobs"
+    USAGE = "usage"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A report about one namespace, or about all."""
+
+    report: Report
+    namespace: str | None
+
+
+class Question(msgspec.Struct, frozen=True):
+    """The parameters of a request."""
+
+    period: Period
+    by: By = By.TEAM
+    limit: int = _LIMIT
+
+
+class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One job. Times are RFC 3339, and empty if they are not known yet."""
+
+    namespace: str
+    kind: str
+    job: str
+    workload: str
+    submitted: str
+    queue: str = ""
+    cluster_queue: str = ""
+    user: str = ""
+    started: str = ""
+    finished: str = ""
+    outcome: str = ""
+    cause: str = ""
+    waited_seconds: float = 0.0
+    ran_seconds: float = 0.0
+    preemptions: int = 0
+    resources: dict[str, ResourceUsage] = {}
+
+
+def path(report: Report, namespace: str | None) -> str:
+    """Return where a report is served."""
+    inside = f"/namespaces/{namespace}" if namespace is not None else ""
+    return f"{PREFIX}/{VERSION}{inside}/{report}"
+
+
+def parse_path(given: str) -> Place | None:
+    """Return what the path names; None if there is no such report."""
+    match [unquote(each) for each in given.strip("/").split("/")]:
+        case ["apis", group, version, *rest] if (group, version) == (GROUP, VERSION):
+            namespace: str | None = None
+            if len(rest) == 3 and rest[0] == "namespaces":
+                namespace, rest = rest[1], rest[2:]
+            if len(rest) == 1 and rest[0] in tuple(Report):
+                return Place(Report(rest[0]), namespace)
+    return None
+
+
+def parse_query(query: Mapping[str, str], now: float) -> Question:
+    """Return the parameters: since, until, by and limit. Raises Invalid with all faults."""
+    faults: list[FieldError] = []
+    until = _time(query, "until", now, faults)
+    since = _time(query, "since", 0.0, faults)
+    by, limit = query.get("by", By.TEAM), query.get("limit", str(_LIMIT))
+    if by not in tuple(By):
+        faults.append(invalid("by", by, f"must be one of {', '.join(By)}"))
+    if not (limit.isascii() and limit.isdigit() and 0 < int(limit[:9]) <= MOST_JOBS):
+        faults.append(invalid("limit", limit, f"must be a number from 1 to {MOST_JOBS}"))
+    if not faults and since >= until:
+        faults.append(invalid("since", query.get("since", ""), "must be before until"))
+    if faults:
+        raise Invalid(faults)
+    return Question(Period(since, until), By(by), int(limit))
+
+
+def document(place: Place, question: Question, records: Iterable[JobRecord]) -> Json:
+    """Return the report. The newest jobs come first."""
+    kind = "JobHistory" if place.report is Report.JOBS else "UsageReport"
+    body: Json = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": kind,
+        "since": _text(question.period.since),
+        "until": _text(question.period.until),
+    }
+    if place.report is Report.USAGE:
+        found = usage(records, question.by, question.period)
+        return body | {"by": str(question.by), "items": msgspec.to_builtins(found)}
+    rows = [each for each in records if each.submitted < question.period.until]
+    rows.sort(key=lambda each: (-(each.finished or question.period.until), -each.submitted))
+    items = [msgspec.to_builtins(_row(each, question.period)) for each in rows[: question.limit]]
+    return body | {"items": items, "remaining": max(0, len(rows) - question.limit)}
+
+
+def _row(record: JobRecord, period: Period) -> JobRow:
+    whole = Period(0.0, period.until)
+    return JobRow(
+        namespace=record.namespace,
+        kind=record.kind,
+        job=record.job,
+        workload=record.workload,
+        submitted=_text(record.submitted),
+        queue=record.queue,
+        cluster_queue=record.runs[-1].cluster_queue if record.runs else "",
+        user=record.user,
+        started=_text(record.runs[0].started) if record.runs else "",
+        finished=_text(record.finished) if record.finished is not None else "",
+        outcome=str(record.outcome),
+        cause=record.cause,
+        waited_seconds=record.waited_s(0.0, period.until),
+        ran_seconds=sum(each.seconds(0.0, period.until) for each in record.runs),
+        preemptions=record.preemptions,
+        resources=resource_hours(record, whole),
+    )
+
+
+def _time(query: Mapping[str, str], name: str, default: float, faults: list[FieldError]) -> float:
+    given = query.get(name)
+    if given is None:
+        return default
+    try:
+        moment = datetime.fromisoformat(given)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        faults.append(invalid(name, given, "must be a time such as 2026-01-31T12:00:00Z"))
+        return default
+
+
+def _text(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the history of jobs to users who may list the Workloads of the namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.faults import Invalid
+from kuota.api.kueue import GROUP as KUEUE
+from kuota.history import api
+from kuota.history.database import read
+from kuota.server.auth import Access
+from kuota.server.requests import Request, Response
+from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed
+
+
+class HistoryExtension:
+    """A `kuota.server.api.Extension` for the history in a file."""
+
+    prefix = api.PREFIX
+
+    def __init__(self, file: str, clock: Callable[[], float]) -> None:
+        self._file = file
+        self._clock = clock
+
+    def access(self, request: Request) -> Access:
+        place = api.parse_path(request.path)
+        if place is None:
+            return Access(verb="get", path=request.path)
+        return Access(
+            verb="list", group=KUEUE, resource="workloads", namespace=place.namespace or ""
+        )
+
+    async def answer(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise not_allowed("the history can only be read")
+        place = api.parse_path(request.path)
+        if place is None:
+            raise no_such_path()
+        try:
+            question = api.parse_query(request.query, self._clock())
+        except Invalid as error:
+            raise bad_request(str(error)) from None
+        # Reading a year of jobs takes long enough to delay other requests.
+        body = await asyncio.to_thread(self._document, place, question)
+        return Response(200, msgspec.json.encode(body))
+
+    def _document(self, place: api.Place, question: api.Question) -> Json:
+        try:
+            records = list(read(self._file, question.period.since, place.namespace))
+        except sqlite3.Error as error:
+            raise StatusError(
+                503, "ServiceUnavailable", f"the history cannot be read: {error}"
+            ) from None
+        return api.document(place, question, records)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder counts every hour exactly once, whenever it is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control.objects import condition, flavor, job, local_queue, queue, workload_class
+from control.stage import Stage, run_scene
+from kuota.api.base import Json, Key
+from kuota.history.database import HistoryFile, Progress, read
+from kuota.history.recorder import Recorder
+from kuota.history.records import JobRecord, Outcome
+from kuota.kube.resources import JOBS, WORKLOADS
+
+HIGH = {"kueue.x-k8s.io/priority-class": "high"}
+
+
+class Recording:
+    """A recorder of a stage, which can be interrupted and continued."""
+
+    def __init__(self, stage: Stage, path: Path) -> None:
+        self.path = str(path)
+        self._stage = stage
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        recorder = Recorder(self._stage.api, lambda: HistoryFile(self.path), self._stage.clock)
+        self._task = asyncio.create_task(recorder.run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self._task = None
+
+    def records(self) -> list[JobRecord]:
+        found = read(self.path, 0.0, None)
+        return sorted(found, key=lambda each: each.uid)
+
+
+async def _story(stage: Stage, chance: random.Random, recording: Recording) -> None:
+    """Jobs are submitted, preempted, finished and deleted, and the recording is interrupted."""
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    await stage.api.apply(flavor(), workload_class("high", 10), local_queue())
+    await stage.api.apply(queue("cq", 4, preemption=preemption))
+    names: list[str] = []
+    for number in range(12):
+        labels = HIGH if chance.random() < 0.4 else {}
+        names.append(f"j{number}")
+        await stage.api.apply(job(names[-1], str(chance.randint(1, 3)), labels=labels))
+        await stage.rest(chance.choice([0.0, 1.0, 30.0]))
+        if chance.random() < 0.5:
+            await recording.stop()
+        over = chance.choice(names)
+        if stage.api.find(JOBS, over) is not None:
+            if stage.active(over) and chance.random() < 0.6:
+                await stage.kubelet.succeed(over)
+            else:
+                await stage.api.delete(JOBS, Key("team", over))
+        await stage.rest(chance.choice([0.0, 20.0]))
+        if chance.random() < 0.7:
+            await recording.stop()
+            recording.start()
+    await stage.rest(60)
+
+
+class Meter:
+    """Measures the CPU seconds of each Workload independently: once per second, what is held."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.seconds: Counter[str] = Counter()
+        self._stage = stage
+
+    async def run(self) -> None:
+        while True:
+            for each in self._stage.api.all(WORKLOADS):
+                self.seconds[each["metadata"]["uid"]] += _held(each)
+            await asyncio.sleep(1)
+
+
+def _held(workload: Json) -> int:
+    status = workload.get("status") or {}
+    if condition(workload, "Finished") or condition(workload, "Admitted").get("status") != "True":
+        return 0
+    sets = (status.get("admission") or {}).get("podSetAssignments") or ()
+    return sum(int(each["resourceUsage"]["cpu"]) for each in sets)
+
+
+def _counted(record: JobRecord) -> int:
+    runs = (sum(each.amounts["default"].values()) * each.seconds(0, 1e12) for each in record.runs)
+    return round(sum(runs) / 1000)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_interrupted_recorder_counts_every_hour_exactly_once(seed: int, tmp_path: Path) -> None:
+    found: list[list[JobRecord]] = []
+    meters: list[Meter] = []
+
+    async def scene(stage: Stage) -> None:
+        whole, broken = (Recording(stage, tmp_path / each) for each in ("whole", "broken"))
+        meters.append(Meter(stage))
+        measuring = asyncio.create_task(meters[0].run())
+        whole.start()
+        broken.start()
+        await _story(stage, random.Random(seed), broken)
+        await broken.stop()
+        broken.start()
+        await stage.rest(5)
+        measuring.cancel()
+        for each in (whole, broken):
+            await each.stop()
+            found.append(each.records())
+
+    run_scene(scene)
+    whole, broken = found
+    assert whole == broken
+    assert any(each.runs for each in whole)
+    for record in whole:
+        # Times have whole seconds, and at most three CPUs are held.
+        if record.running is None:
+            error = abs(_counted(record) - meters[0].seconds[record.uid])
+            assert error <= 2 * 3 * len(record.runs), record
+
+
+def test_workloads_that_vanished_unseen_end_when_they_were_last_known(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        await stage.api.apply(job("gone"), job("stays"))
+        recording = Recording(stage, tmp_path / "history")
+        recording.start()
+        await stage.rest(30)
+        await recording.stop()
+        before = {each.job: each for each in recording.records()}
+        assert before["gone"].running is not None
+        await stage.rest(100)
+        await stage.api.delete(JOBS, Key("team", "gone"))
+        await stage.rest(100)
+        stage.api.compacted = True
+        recording.start()
+        await stage.rest(5)
+        await recording.stop()
+        after = {each.job: each for each in recording.records()}
+        assert before["stays"] == after["stays"]
+        run = after["gone"].runs[0]
+        assert Outcome.DELETED == after["gone"].outcome
+        assert run.ended is not None
+        assert run.ended - run.started <= 30
+
+    run_scene(scene)
+
+
+def test_records_of_jobs_that_ended_long_ago_are_deleted(tmp_path: Path) -> None:
+    file = HistoryFile(str(tmp_path / "history"))
+    record = JobRecord("u", "team", "w", "Job", "j", "q", "", 0.0, finished=10.0)
+    file.write(record, progress=Progress("1", 0.0))
+    file.prune(10.0)
+    assert [record] == list(read(str(tmp_path / "history"), 0.0, "team"))
+    file.prune(10.5)
+    assert [] == list(read(str(tmp_path / "history"), 0.0, None))
+    file.close()
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    file = HistoryFile(str(tmp_path / "history"))
+    file.write(progress=Progress("7", 1.0))
+    unfit: Any = object()
+    with pytest.raises(TypeError):
+        file.write(unfit, progress=Progress("8", 2.0))
+    assert Progress("7", 1.0) == file.progress
+    file.close()

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of jobs follow the conditions of their Workloads, whatever is observed when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from kuota.api.base import Json
+from kuota.api.workload import Workload
+from kuota.history.accounts import By, Period, resource_hours, usage
+from kuota.history.records import JobRecord, Outcome, forgotten, recorded
+
+GPU = "nvidia.com/gpu"
+ALWAYS = Period(0, 1e9)
+
+
+def at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def condition(type_: str, when: float, status: str = "True", reason: str = "x") -> Json:
+    words = {"type": type_, "status": status, "reason": reason, "message": f"{type_} {reason}"}
+    return words | {"lastTransitionTime": at(when)}
+
+
+def workload(*conditions: Json, gpus: int = 0, **more: object) -> Workload:
+    status: Json = {"conditions": list(conditions), **more}
+    if gpus:
+        held = {"name": "main", "count": 2, "flavors": {GPU: "a100"}}
+        held |= {"resourceUsage": {GPU: str(gpus)}}
+        status["admission"] = {"clusterQueue": "cq", "podSetAssignments": [held]}
+    metadata: Json = {
+        "name": "job-train",
+        "namespace": "team",
+        "uid": "u",
+        "creationTimestamp": at(100),
+    }
+    metadata["annotations"] = {"kuota.dev/author": "ann"}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
+    metadata["ownerReferences"] = [owner | {"controller": True}]
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"queueName": "main"}, "status": status}, Workload
+    )
+
+
+def admitted(when: float, gpus: int = 2, **more: object) -> Workload:
+    conditions = condition("QuotaReserved", when), condition("Admitted", when)
+    return workload(*conditions, gpus=gpus, **more)
+
+
+def evicted(when: float, reason: str = "Preempted") -> Workload:
+    return workload(
+        condition("Evicted", when, reason=reason),
+        condition("QuotaReserved", when + 5, "False"),
+        condition("Admitted", when + 5, "False"),
+    )
+
+
+def finished(since: float, when: float, reason: str = "Succeeded") -> Workload:
+    return workload(
+        condition("Admitted", since), condition("Finished", when, reason=reason), gpus=2
+    )
+
+
+def observed(*states: Workload, now: float = 0.0) -> JobRecord:
+    record = None
+    for each in states:
+        record = recorded(record, each, now)
+        assert record == recorded(record, each, now + 1), "a repeated state changes nothing"
+    assert record is not None
+    return record
+
+
+def hours(record: JobRecord, period: Period = ALWAYS) -> tuple[float, float]:
+    found = resource_hours(record, period).get(GPU)
+    return (found.hours * 3600, found.lost * 3600) if found else (0.0, 0.0)
+
+
+def test_a_job_is_described_by_its_owner_and_its_author() -> None:
+    record = observed(workload())
+    assert ("Job", "train", "ann", "main", 100) == (
+        record.kind,
+        record.job,
+        record.user,
+        record.queue,
+        record.submitted,
+    )
+    assert 100 == record.waiting_since
+
+
+def test_a_run_lasts_from_admission_to_the_end() -> None:
+    record = observed(workload(), admitted(110), finished(110, 150))
+    assert (80, 0) == hours(record)
+    assert (Outcome.SUCCEEDED, 150) == (record.outcome, record.finished)
+    assert 10 == record.waited_s(0, 1e9)
+
+
+def test_a_run_that_was_observed_only_after_its_end_counts() -> None:
+    assert (80, 0) == hours(observed(finished(110, 150, "Failed")))
+
+
+def test_a_preempted_run_lasts_until_its_quota_is_released() -> None:
+    record = observed(admitted(110), evicted(120), admitted(140), finished(140, 150))
+    assert (2 * 15 + 2 * 10, 30) == hours(record)
+    assert 1 == record.preemptions
+    assert 10 + 15 == record.waited_s(0, 1e9)
+
+
+def test_an_eviction_that_was_not_observed_ends_at_the_next_reservation() -> None:
+    record = observed(admitted(110), admitted(140))
+    assert [110, 140] == [each.started for each in record.runs]
+    assert 140 == record.runs[0].ended
+
+
+def test_another_run_within_the_same_second_is_a_run_of_its_own() -> None:
+    record = observed(admitted(110), evicted(105), admitted(110))
+    assert [(110, 110), (110, None)] == [(each.started, each.ended) for each in record.runs]
+
+
+def test_pods_that_were_given_back_count_until_then() -> None:
+    record = observed(admitted(110))
+    reclaimed = [{"name": "main", "count": 1}]
+    record = recorded(record, admitted(110, reclaimablePods=reclaimed), 130)
+    record = recorded(record, finished(110, 150), 151)
+    assert (2 * 20 + 1 * 20, 0) == hours(record)
+
+
+def test_a_reservation_without_admission_uses_nothing() -> None:
+    assert () == observed(workload(condition("QuotaReserved", 110), gpus=2)).runs
+
+
+@pytest.mark.parametrize("state", [None, workload()])
+def test_a_deleted_workload_ends_its_run(state: Workload | None) -> None:
+    record = forgotten(observed(admitted(110)), state, 130)
+    assert (Outcome.DELETED, 130) == (record.outcome, record.finished)
+    assert record == forgotten(record, None, 200)
+
+
+def test_a_finished_workload_that_is_deleted_later_keeps_its_outcome() -> None:
+    record = observed(admitted(110), finished(110, 150, "Failed"))
+    assert record == forgotten(record, finished(110, 150, "Failed"), 900)
+    assert "Finished Failed" == record.cause
+
+
+def test_usage_is_limited_to_the_period() -> None:
+    record = observed(admitted(110), finished(110, 150))
+    assert (2 * 10, 0) == hours(record, Period(120, 130))
+    assert (0, 0) == hours(record, Period(150, 200))
+    (account,) = usage([record], By.TEAM, Period(100, 120))
+    assert ("team", 1, 10 / 3600) == (account.group, account.jobs, account.waiting_hours)
+
+
+@pytest.mark.parametrize(
+    ("by", "group"), [("team", "team"), ("queue", "cq"), ("user", "ann"), ("flavor", "a100")]
+)
+def test_accounts_add_up_however_they_are_grouped(by: str, group: str) -> None:
+    runs = admitted(110), evicted(120), admitted(140), finished(140, 150)
+    (account,) = usage([observed(*runs)], By(by), ALWAYS)
+    assert (group, 1, 1) == (account.group, account.jobs, account.preemptions)
+    assert (50, 30) == (
+        round(account.resources[GPU].hours * 3600),
+        round(account.resources[GPU].lost * 3600),
+    )
+
+
+def test_a_job_that_never_ran_counts_for_its_team_and_for_no_queue() -> None:
+    waiting = observed(workload())
+    assert ["team"] == [each.group for each in usage([waiting], By.TEAM, Period(0, 200))]
+    (account,) = usage([waiting], By.QUEUE, Period(0, 200))
+    assert ("", 100 / 3600) == (account.group, account.waiting_hours)
