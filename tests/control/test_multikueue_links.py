@@ -62,7 +62,7 @@ class Worker(FakeApi):
             return {"metadata": {"name": key.name, "uid": self.uid}}
         return await super().get(resource, key)
 
-    async def fetch(self, path: str) -> Any:
+    async def fetch(self, path: str, query: dict[str, str] | None = None) -> Any:
         if self.silent:
             raise Unreachable("GET /version: the server did not respond in time")
         if self.down is not None:
