@@ -221,6 +221,12 @@ def without_messages(text: str) -> str:
     return re.sub(r"&&\s*\w+(?:\[i\])?\.Note == [^{\n]*?(?= \{|\n)", "", text)
 
 
+def continuing(text: str) -> str:
+    """Return a test file whose ordered containers go on after a spec that failed."""
+    ordered = r"^(var _ = ginkgo\.Describe\([^\n]*ginkgo\.Ordered,)( ginkgo\.ContinueOnFailure,)?"
+    return re.sub(ordered, r"\1 ginkgo.ContinueOnFailure,", text, flags=re.MULTILINE)
+
+
 def sources(checkout: Path) -> dict[str, str]:
     """Return the files that differ from Kueue's, by path."""
     files = {name: recording(name, (checkout / name).read_text()) for name in RECORDS}
@@ -241,7 +247,7 @@ def sources(checkout: Path) -> dict[str, str]:
     suites = [path for each in _SUITE_FILES for path in (checkout / each).rglob("*_test.go")]
     for path in [*helpers, *suites]:
         text = path.read_text()
-        if (changed := resetting(without_messages(text))) != text:
+        if (changed := resetting(continuing(without_messages(text)))) != text:
             files[str(path.relative_to(checkout))] = changed
     own = HERE / "kueue_suites"
     files["pkg/util/standin/standin.go"] = (own / "standin.go").read_text()

@@ -14,6 +14,7 @@ _REFERENCES = (
     "parentName",
     "clusterQueue",
     "priorityClassName",
+    "topologyName",
     "kueue.x-k8s.io/priority-class",
 )
 _NAMED_LISTS = ("flavors", "admissionChecks")
