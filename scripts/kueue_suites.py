@@ -88,7 +88,7 @@ RECORDS = {
     "pkg/scheduler/scheduler.go": [
         (r"func WithFairSharing\([^{]*\{\n", "s.FairSharing = fs"),
         (r"func WithQuotaCheckStrategy\([^{]*\{\n", "s.QuotaCheckStrategy = qcs"),
-        (r"func \(s \*Scheduler\) Start\([^{]*\{\n", 's.Parts["scheduler"] = true'),
+        (r"\nfunc New\([^{]*\{\n", 's.Parts["scheduler"] = true'),
     ],
 }
 _OWN_RECONCILER = r"func New\w*Reconciler\(_ context\.Context, [^{\n]*\{\n"

@@ -10,6 +10,7 @@ import pytest
 from bridge.jobs.pods import GATE, NOON, PREFIX
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import merged
+from kuota.api.rules import pod_faults
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.jobs.leader_worker_set import LeaderWorkerSet
@@ -122,6 +123,22 @@ def test_pods_of_the_old_revision_start_without_admission_during_a_rollout() -> 
     new = after(pod("db-1", revision="two"), passed(rolling, pod("db-1", revision="two")))
     assert not old["spec"].get("schedulingGates")
     assert new["spec"]["schedulingGates"]
+
+
+def test_the_webhook_accepts_every_write_to_a_pod_of_the_old_revision() -> None:
+    """It rejects a new queue name of a Pod that has no gates any more."""
+    rolling = stateful_set(1, currentRevision="one", updateRevision="two")
+    name = made(passed(rolling))["metadata"]["name"]
+    before = pod("db-0", **{f"{PREFIX}pod-group-name": name})
+    before["metadata"]["annotations"][f"{PREFIX}pod-group-total-count"] = "1"
+    written = [each for each in passed(rolling, before).effects if isinstance(each, Patch)]
+    assert 2 == len(written)
+    for each in written:
+        changed = merged(before, each.body)
+        assert [] == pod_faults(changed, before)
+        before = changed
+    assert "main" == before["metadata"]["labels"][f"{PREFIX}queue-name"]
+    assert not before["spec"].get("schedulingGates")
 
 
 def test_an_unmanaged_stateful_set_is_left_alone() -> None:

@@ -122,10 +122,11 @@ class StatefulSet(ServingKind):
         stored, name = self._workload(view), self.group_name(view)
         done = ServingPass(self, view, now)
         for pod in view.pods:
-            after = self.joined(pod, view.obj, name, view)
-            if group(after, view.gates)[0] == name and outdated(view.obj, after):
-                after = ungated(after)
-            done.change_pod(pod, after)
+            member = self.joined(pod, view.obj, name, view)
+            done.change_pod(pod, member)
+            if group(member, view.gates)[0] == name and outdated(view.obj, member):
+                # A write of its own: the webhook rejects a new queue name of a Pod without gates.
+                done.change_pod(member, ungated(member))
         self._keep_workload(done, stored, name)
         return done.done()
 
