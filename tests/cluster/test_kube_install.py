@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cluster.audited import Audited, conversing, create, until
+from cluster.granted_requests import nodes_are_requested
 from cluster.kube_server import ADMIN_TOKEN, KubeServer, free_port, programs
 from control.objects import condition, flavor, job, local_queue, namespace, queue
 from hang import HANG_S
@@ -266,6 +267,7 @@ def test_the_controller_needs_the_roles_that_it_ships_and_no_more(
                 await trusted(client)
                 await without_webhooks(client)
                 await a_job_runs(client)
+                await nodes_are_requested(client)
             finally:
                 process.terminate()
                 assert 0 == process.wait(HANG_S), (tmp_path / "log").read_text()

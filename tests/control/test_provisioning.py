@@ -12,6 +12,11 @@ from control.autoscaler import ATOMIC, BOOKING_S, CHECK_CAPACITY, POOL, Autoscal
 from control.objects import check, condition, flavor, job, local_queue, queue
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
+from kuota.control.checks.provisioning.names import (
+    attempt_annotations,
+    attempt_of,
+    request_name,
+)
 from kuota.kube.errors import Invalid
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
@@ -305,6 +310,34 @@ def test_podsets_merged_by_the_policy_share_a_template() -> None:
         await stage.api.apply(job("train", parallelism=3))
         await stage.rest()
         assert [3] == [each["count"] for each in request(stage)["spec"]["podSets"]]
+
+    run_scene(scene)
+
+
+def test_a_long_name_is_shortened_and_its_attempt_known() -> None:
+    check = "c" * 120
+    name = request_name("w" * 200, check, 7)
+    assert 253 == len(name)
+    meta = {"name": name, "annotations": attempt_annotations("w" * 200, check, 7)}
+    assert 7 == attempt_of({"metadata": meta}, "w" * 200, check)
+    assert attempt_of({"metadata": meta}, "w" * 200, "d" * 120) is None
+    assert attempt_of({"metadata": meta | {"name": "other"}}, "w" * 200, check) is None
+    assert {} == attempt_annotations("w", "c", 7)
+    assert 7 == attempt_of({"metadata": {"name": "w-c-7"}}, "w", "c")
+    assert attempt_of({"metadata": {"name": "w-c-7x"}}, "w", "c") is None
+
+
+def test_a_malformed_request_of_the_workload_breaks_nothing() -> None:
+    async def scene(stage: Stage) -> None:
+        await furnish(stage)
+        await stage.api.apply(job("train"))
+        await stage.rest()
+        malformed = {"spec": {"podSets": ["x", {"count": 1}]}, "status": {"conditions": ["y"]}}
+        name = request(stage)["metadata"]["name"]
+        await stage.edit(PROVISIONING_REQUESTS, name, malformed)
+        await stage.rest()
+        assert "Pending" == state(stage)["state"]
+        assert "InternalError" not in stage.events("Workload")
 
     run_scene(scene)
 

@@ -105,4 +105,4 @@ def _delay_s(config: ProvisioningRequestConfigSpec, retries: int) -> int:
     found = _strategy(config)
     base = _BASE_S if found.backoff_base_seconds is None else found.backoff_base_seconds
     most = _MAX_S if found.backoff_max_seconds is None else found.backoff_max_seconds
-    return Backoff(base=base, cap=most).wait(retries + 1)
+    return max(0, Backoff(base=base, cap=most).wait(retries + 1))

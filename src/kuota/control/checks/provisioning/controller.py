@@ -22,7 +22,7 @@ from kuota.api.kueue import (
     ProvisioningRequestConfigSpec,
 )
 from kuota.api.podset import FlavorMissing, MergeConflict
-from kuota.api.rules.report import child, same
+from kuota.api.rules.report import child, elements, same, text
 from kuota.api.workload import AdmissionCheckState
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Effect, Event, edit
@@ -187,10 +187,10 @@ class ProvisioningController(CheckController):
         except Inconsistent:
             return PassResult()
         waiting = [each.state for each in plans if _next_attempt(workload.stored, each, each.state)]
-        text = f"Error creating a ProvisioningRequest or its PodTemplates: {error}"
+        note = f"Error creating a ProvisioningRequest or its PodTemplates: {error}"
         stored, now = workload.stored, workload.now
-        noted = [replace(each, message=text) for each in waiting]
-        event = Event.about(stored.key, FAILED_CREATE, text, warning=True)
+        noted = [replace(each, message=note) for each in waiting]
+        event = Event.about(stored.key, FAILED_CREATE, note, warning=True)
         effects = (*state_effects(stored, noted, now), *((event,) if waiting else ()))
         return PassResult(effects=effects)
 
@@ -300,8 +300,8 @@ def _controlled_templates(workload: CheckedWorkload, request: Json) -> Iterator[
     """Yield the patches that let a request control its templates in place of the Workload."""
     uid = workload.stored.obj.metadata.uid
     meta = request["metadata"]
-    for listed in request["spec"].get("podSets") or ():
-        key = Key(workload.key.namespace, listed["podTemplateRef"]["name"])
+    for listed in elements(child(request, "spec").get("podSets")):
+        key = Key(workload.key.namespace, text(child(listed, "podTemplateRef").get("name")))
         template = workload.objects.get(POD_TEMPLATES, key)
         if template is None:
             continue
@@ -332,11 +332,11 @@ def _unserved(workload: CheckedWorkload, plans: list[_Plan]) -> tuple[Effect, ..
     return state_effects(stored, states, workload.now)
 
 
-def _explained(stored: StoredWorkload, before: AdmissionCheckState, text: str) -> list[Effect]:
+def _explained(stored: StoredWorkload, before: AdmissionCheckState, note: str) -> list[Effect]:
     """Return an event that says why a request could not be created, if that is new."""
-    if before.message == text:
+    if before.message == note:
         return []
-    return [Event.about(stored.key, FAILED_CREATE, text, warning=True)]
+    return [Event.about(stored.key, FAILED_CREATE, note, warning=True)]
 
 
 def _deletion(request: Json) -> Delete:
