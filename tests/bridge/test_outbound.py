@@ -130,7 +130,7 @@ class TestAdmit:
     def test_placement_put_off_holds_it_back(self) -> None:
         cluster = Cluster(NEW)
         assignment = fitting()
-        delayed = replace(assignment.pod_sets[0], topology_pending=True)
+        delayed = replace(assignment.pod_sets[0], delayed_topology="Pending")
         decision = admit(NEW)
         cluster.carry_out(replace(decision, assignment=replace(assignment, pod_sets=(delayed,))))
         assert cluster.conditions("new")["Admitted"] == "False/PendingDelayedTopologyRequests"

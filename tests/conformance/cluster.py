@@ -7,18 +7,28 @@ from collections import Counter
 
 import msgspec
 
+from kuota.api import core
 from kuota.api import workload as api
 from kuota.api.base import Key
 from kuota.api.merge_patch import merged
 from kuota.api.quantity import parse
+from kuota.api.resources import Transformation
+from kuota.bridge import inbound_nodes
 from kuota.bridge.effects import Effect, Event, Patch, StatusPatch
 from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.outbound import Outbound
 from kuota.engine import model
-from kuota.engine.decisions import Admit, Decision, Outcome
+from kuota.engine.decisions import Admit, Decision, Evict, Outcome
 from kuota.engine.engine import Engine
-from kuota.engine.facts import AdmissionFailed, ObjectDeleted, ObjectStored
+from kuota.engine.facts import (
+    AdmissionFailed,
+    EngineObject,
+    EvictionFailed,
+    Fact,
+    ObjectDeleted,
+    ObjectStored,
+)
 from kuota.engine.pending import PendingState
 
 from . import world
@@ -33,7 +43,10 @@ def _accounting(run: Run) -> AccountingContext:
     objects = whole(run.inputs.get("objects")) or []
     strange = sorted({each["kind"] for each in objects} - _READ)
     check(not strange, f"objects of kind {strange} are not fed to Kuota")
-    return world.accounting_of(objects, world.gates_of(run))
+    accounting = world.accounting_of(objects, world.gates_of(run))
+    listed = whole(run.inputs.get("resourceTransformations")) or []
+    transformations = convert({each["input"]: each for each in listed}, dict[str, Transformation])
+    return msgspec.structs.replace(accounting, transformations=transformations)
 
 
 class Cluster:
@@ -41,7 +54,9 @@ class Cluster:
 
     def __init__(self, run: Run) -> None:
         self.now = run.now
-        self._fails = bool(run.inputs.get("admissionError"))
+        self._fails = bool(
+            whole(run.inputs.get("admissionError")) or whole(run.inputs.get("patchStatusErr"))
+        )
         self.engine = Engine(world.policy_of(run))
         self._accounting = _accounting(run)
         self._objects: dict[Key, Json] = {}
@@ -63,11 +78,20 @@ class Cluster:
             ("localQueues", world.local_queue),
         ):
             for obj in world.each(run, name):
-                self.engine.apply(ObjectStored(value=decode(obj)), self.now)
+                self.put(decode(obj))
+        self._load_nodes(run)
         self._remember(run, run.inputs.get("initialUsage") or {})
         for obj in world.each(run, "workloads"):
             self.store(obj)
         # `deleteQueue` is deleted in the API server just before the cycle: the watch has not told.
+
+    def _load_nodes(self, run: Run) -> None:
+        for obj in world.each(run, "nodes"):
+            self.put(inbound_nodes.node(convert(obj, core.Node)))
+        for obj in world.each(run, "pods"):
+            usage = inbound_nodes.pod_usage(convert(obj, core.Pod))
+            if usage is not None:
+                self.put(usage)
 
     def _remember(self, run: Run, usage: dict[str, Json]) -> None:
         """Give LocalQueues, by bare name, the use they are said to have had."""
@@ -79,6 +103,9 @@ class Cluster:
                 self.engine.apply(ObjectDeleted(kind=model.LocalQueue, key=queue.key), self.now)
                 known = msgspec.structs.replace(queue, consumed=nanos)
                 self.engine.apply(ObjectStored(value=known), self.now)
+
+    def put(self, value: EngineObject) -> None:
+        self.engine.apply(ObjectStored(value=value), self.now)
 
     def store(self, obj: Json) -> None:
         obj = whole(obj)
@@ -98,11 +125,20 @@ class Cluster:
         self.skipped.update(outcome.skipped_preemptions)
         self.recomputed.update(outcome.recomputations)
         for decision in outcome.decisions:
-            if isinstance(decision, Admit) and self._fails:
-                self.engine.apply(AdmissionFailed(key=decision.workload.key), self.now)
-                continue
-            self.write(decision)
+            failure = self._failure(decision)
+            if failure is not None:
+                self.engine.apply(failure, self.now)
+            else:
+                self.write(decision)
         return outcome
+
+    def _failure(self, decision: Decision) -> Fact | None:
+        """Return how the driver reports that the decision cannot be written, if it cannot."""
+        if self._fails and isinstance(decision, Admit):
+            return AdmissionFailed(key=decision.workload.key)
+        if self._fails and isinstance(decision, Evict):
+            return EvictionFailed(key=decision.workload.key)
+        return None
 
     def write(self, decision: Decision) -> None:
         for effect in self._outbound.effects(decision, self.now):

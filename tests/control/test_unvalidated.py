@@ -24,7 +24,8 @@ from kuota.control.node_facts import NodeFacts
 from kuota.control.world import World
 from kuota.engine.decisions import Admit, Decision, Wait
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Fact
+from kuota.engine.facts import Fact, ObjectStored
+from kuota.engine.model import Node
 from kuota.engine.policy import FINAL_SHARE, AdmissionFairSharing, Policy
 from kuota.engine.quiescence import Quiescence
 from kuota.engine.reasons import WaitReason
@@ -32,6 +33,12 @@ from kuota.kube import resources as kinds
 from kuota.kube.resources import Resource
 
 GOOD = Key("team", "good")
+NODE = Node(
+    name="node",
+    labels={"zone": "a", "rack": "a"},
+    allocatable={"cpu": 64_000, "memory": 1 << 40, "pods": 100, "example.com/gpu": 8},
+)
+"""A node of the flavor that the broken objects use."""
 
 
 class Reports:
@@ -54,6 +61,7 @@ class Cluster:
         self.reports = Reports()
         self.errors: list[Exception] = []
         self.decisions: list[Decision] = []
+        self._tell(ObjectStored(value=NODE))
         FactSource(self.world, self._tell, self.reports, None, policy.gates).follow()
         NodeFacts(self.world, self._tell, policy.gates).follow()
 

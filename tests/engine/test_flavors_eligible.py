@@ -21,9 +21,17 @@ from kuota.api.core import (
     Taint,
     Toleration,
 )
+from kuota.api.topology_codec import HOSTNAME, Domain, compact
 from kuota.api.workload import TopologyAssignment, TopologyRequest
 from kuota.engine.assignment import Assignment, Mode
-from kuota.engine.model import PodSet, ResourceFlavor, Topology, Workload
+from kuota.engine.model import (
+    Assigned,
+    PodSet,
+    Reservation,
+    ResourceFlavor,
+    Topology,
+    Workload,
+)
 from kuota.engine.placement import Placement, PlacementRequest, PlacementResult
 from kuota.engine.reasons import Cause, WaitReason
 
@@ -280,6 +288,12 @@ def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
 
 def test_a_workload_that_lost_a_node_is_not_asked_whether_an_empty_cluster_would_do() -> None:
     market = topology_market("tas", placement=FakePlacement(now=0, empty=0))
-    repairing = replace(workload(placed_pods(cpu=1)), unhealthy_nodes=("n1",))
+    place = compact((HOSTNAME,), [Domain(["n1"], 1)])
+    held = Assigned(name="main", flavors={"cpu": "tas"}, requests={}, count=1, topology=place)
+    repairing = replace(
+        workload(placed_pods(cpu=1)),
+        reservation=Reservation(cluster_queue="cq", pod_sets=(held,), usage={}),
+        unhealthy_nodes=("n1",),
+    )
 
     assert Mode.PREEMPT is market.assign(repairing).mode

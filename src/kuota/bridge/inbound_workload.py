@@ -22,7 +22,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.priority import effective_priority
 from kuota.api.quantity import QuantityError, units
 from kuota.api.resources import Transformation, multiplied, pod_amounts, request_faults, rescaled
-from kuota.api.rules.metadata import ADMISSION_GATED_BY
+from kuota.api.rules.metadata import ADMISSION_GATED_BY, ELASTIC_JOB
 from kuota.api.workload import Workload
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
@@ -120,14 +120,20 @@ def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model
         requeued=_claim(conditions.get("Requeued")),
         requeue_at=_requeue_at(obj.status.requeue_state),
         checks={check.name: check.state for check in obj.status.admission_checks or ()},
+        pod_set_updates=_pod_set_updates(obj),
         closed_gates=_closed_gates(obj, gates),
         reclaimable=reclaimable(obj, gates),
         unhealthy_nodes=tuple(node.name for node in obj.status.unhealthy_nodes or ()),
-        replaces=_replaces(obj, gates),
+        **_slice(obj, gates),
         **_variant(obj, gates),
         owned_by_pod=owned_by_pod(obj),
         owner_uid=meta.label(JOB_UID),
     )
+
+
+def _slice(obj: api.Workload, gates: Gates) -> dict[str, Any]:
+    """Return the fields of a slice of an elastic job."""
+    return {"replaces": _replaces(obj, gates), "elastic": _elastic(obj, gates)}
 
 
 def _variant(obj: api.Workload, gates: Gates) -> dict[str, Any]:
@@ -249,14 +255,14 @@ def _assigned(psa: api.PodSetAssignment, count: int, reclaimed: int) -> model.As
     left = max(0, count - reclaimed)
     used = psa.resource_usage or {}
     requests = {name: max(0, units(amount, name)) for name, amount in used.items()}
-    shrunk = left < recorded and psa.topology_assignment is None
+    shrunk = left < recorded
     return model.Assigned(
         name=psa.name,
         flavors=psa.flavors or {},
         requests=rescaled(requests, recorded, left) if shrunk else requests,
         count=left if shrunk else recorded,
         topology=psa.topology_assignment,
-        topology_pending=psa.delayed_topology_request == "Pending",
+        delayed_topology=psa.delayed_topology_request or "",
     )
 
 
@@ -306,6 +312,21 @@ def _replaces(obj: api.Workload, gates: Gates) -> Key | None:
         return None
     claimed = replaces(obj)
     return claimed if claimed is not None and claimed.namespace == obj.key.namespace else None
+
+
+def _elastic(obj: api.Workload, gates: Gates) -> bool:
+    """Whether the workload is a slice of a job that may grow and shrink."""
+    enabled = gates.on(Gate.ElasticJobsViaWorkloadSlices)
+    return enabled and obj.metadata.annotation(ELASTIC_JOB) == "true"
+
+
+def _pod_set_updates(obj: api.Workload) -> dict[str, tuple[api.PodSetUpdate, ...]]:
+    """Return what Ready admission checks add to the pods, by pod set."""
+    found: dict[str, tuple[api.PodSetUpdate, ...]] = {}
+    for check in obj.status.admission_checks or ():
+        for update in (check.pod_set_updates or ()) if check.state == "Ready" else ():
+            found[update.name] = (*found.get(update.name, ()), update)
+    return found
 
 
 def _allowed_flavors(obj: api.Workload, gates: Gates) -> str:

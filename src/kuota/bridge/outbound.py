@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kuota.api.base import Json, Key, is_true
 from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import units, written
-from kuota.api.workload import PREEMPTOR_UID, Workload
+from kuota.api.workload import PREEMPTOR_UID, Admission, Workload
 from kuota.engine.assignment import Assignment, PodSetAssignment
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
 from kuota.engine.model import PodSet
@@ -77,10 +77,12 @@ class Outbound:
         if states.keys() >= set(decision.checks):
             placed = not any(each.topology_pending for each in decision.assignment.pod_sets)
             sync_admitted(conditions, states.values(), self._gates, placed=placed)
-        status: Json = {
-            "admission": admission_json(decision.cluster_queue, decision.assignment),
-            "conditions": conditions.json(),
-        }
+        admission = admission_json(decision.cluster_queue, decision.assignment)
+        if decision.second_pass and obj.status.admission is not None:
+            admission = with_places(obj.status.admission, decision.assignment)
+        status: Json = {"admission": admission, "conditions": conditions.json()}
+        if obj.status.unhealthy_nodes:
+            status["unhealthyNodes"] = None
         if obj.status.resource_requests:
             status["resourceRequests"] = None
         effects: list[Effect] = [*_clear_stale_admission(obj), _patch(obj, status)]
@@ -249,8 +251,25 @@ def _pod_set_json(given: PodSetAssignment) -> Json:
         "resourceUsage": _quantities(usage),
         "count": given.count,
     }
+    return found | _places_json(given)
+
+
+def _places_json(given: PodSetAssignment) -> Json:
+    found: Json = {}
     if given.topology is not None:
         found["topologyAssignment"] = msgspec.to_builtins(given.topology)
+    if given.delayed_topology:
+        found["delayedTopologyRequest"] = given.delayed_topology
+    return found
+
+
+def with_places(admission: Admission, assignment: Assignment) -> Json:
+    """Return a stored admission with the nodes of a second pass, and everything else unchanged."""
+    places = {each.name: _places_json(each) for each in assignment.pod_sets}
+    found: Json = msgspec.to_builtins(admission)
+    found["podSetAssignments"] = [
+        each | places.get(each["name"], {}) for each in found.get("podSetAssignments") or ()
+    ]
     return found
 
 

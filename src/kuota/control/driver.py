@@ -278,12 +278,16 @@ class Driver:
 
     def _check(self, decision: Decision) -> None:
         """Raise _Outdated if the Workload has changed since the decision."""
-        if not isinstance(decision, Admit) or decision.second_pass:
+        if not isinstance(decision, Admit):
             return
         cached = self._world.workload(decision.workload.key)
         stored = cached.value if cached is not None else None
         if stored is None or stored.obj.metadata.uid != decision.workload.uid:
             raise _Outdated("the workload was deleted")
+        if decision.second_pass:
+            if not _keeps_quota(stored, decision):
+                raise _Outdated("the workload lost its quota or another node")
+            return
         waits = not stored.reserved and stored.obj.spec.active is not False
         if not waits or stored.obj.metadata.generation != decision.workload.generation:
             raise _Outdated("the workload has changed")
@@ -324,6 +328,13 @@ class Driver:
 
 class _Outdated(Exception):
     """The decision is outdated: the object has changed or no longer exists."""
+
+
+def _keeps_quota(stored: StoredWorkload, decision: Admit) -> bool:
+    """Whether a workload has the same quota and lost the same nodes as when it was placed."""
+    failed = tuple(each.name for each in stored.obj.status.unhealthy_nodes or ())
+    leaving = stored.true("Evicted") or stored.true("Finished")
+    return stored.reserved and not leaving and failed == decision.workload.unhealthy_nodes
 
 
 def _rejected(error: KubeError) -> bool:

@@ -81,7 +81,8 @@ class PodSetAssignment(Struct):
     """The assignment of one pod set. If `error` is set, the spec is invalid and nothing else is
     set.
 
-    `topology` is where the pods would be placed; `kuota.engine.placement` sets it.
+    `topology` is where the pods would be placed; `kuota.engine.placement` sets it. With
+    `delayed_topology` "Pending" they are placed later, and with "Ready" they were.
     """
 
     name: str
@@ -91,8 +92,12 @@ class PodSetAssignment(Struct):
     reasons: tuple[Reason, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     error: str = ""
-    topology_pending: bool = False
+    delayed_topology: str = ""
     topology: TopologyAssignment | None = None
+
+    @property
+    def topology_pending(self) -> bool:
+        return self.topology is None and self.delayed_topology == "Pending"
 
     @property
     def mode(self) -> Mode:

@@ -79,7 +79,7 @@ class Admit(Struct):
                 requests=each.requests,
                 count=each.count,
                 topology=each.topology,
-                topology_pending=each.topology_pending,
+                delayed_topology=each.delayed_topology,
             )
             for each in self.assignment.pod_sets
         )
@@ -88,7 +88,9 @@ class Admit(Struct):
 
     @property
     def whole(self) -> bool:
-        """Whether the workload is admitted at once, because no admission check is outstanding."""
+        """Whether it is admitted at once: no check is outstanding and all pods are placed."""
+        if any(each.topology_pending for each in self.assignment.pod_sets):
+            return False
         return not self.checks or all(
             self.workload.checks.get(name) == "Ready" for name in self.checks
         )

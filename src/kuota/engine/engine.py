@@ -89,8 +89,6 @@ class Engine:
         self.state.domains.nodes = nodes
         self._next_batch_at: Instant = float("-inf")
 
-    # Facts
-
     def apply(self, fact: Fact, now: Instant) -> None:
         """Apply a fact. This makes no decision.
 
@@ -108,6 +106,7 @@ class Engine:
                 self._admission_failed(key, retry_at, now)
             case EvictionFailed(key=key):
                 self.state.end_eviction(key)
+                self.queues.requeue_second_pass(key, now)
             case NodesListed():
                 self._changed |= self.state.nodes_listed()
             case _:
@@ -175,6 +174,8 @@ class Engine:
             state.end_eviction(new.key)
         self.history.follow(old, new, now)
         self.queues.put_workload(new, now)
+        if not state.is_assumed(new.key):
+            self.queues.queue_second_pass(new, now)
         if not new.queueable or new.reservation is not None:
             self.last.pop(new.key, None)
 
@@ -219,17 +220,18 @@ class Engine:
         workload = self.state.workloads.get(key)
         if workload is None:
             return
-        self.history.drop(workload)
         self.state.record(workload)
         self._note_readiness(key, workload.charged and not workload.pods_ready)
+        if workload.reservation is not None:
+            self.queues.queue_second_pass(workload, now)
+            return
+        self.history.drop(workload)
         if retry_at is not None:
             workload = replace(workload, requeue_at=max(retry_at, workload.requeue_at or retry_at))
             self._released |= self.state.tree_of(self.state.queue_of(workload))
             self._admission_backoffs[key] = retry_at
         if workload.queueable:
             self.queues.put_workload(workload, now)
-
-    # Decisions
 
     def cycle(self, now: Instant) -> Outcome:
         """Decide about the head of every queue, and assume the decisions from then on.
@@ -253,10 +255,9 @@ class Engine:
             not_ready=lambda: self.policy.block_until_ready and bool(self._unready),
         )
         decided = {decision.workload.key: decision for decision in outcome.decisions}
-        if not self._blocked_by_unready_pods:
-            self._blocked_by_unready_pods = [
-                key for key, each in decided.items() if _blocked_by_unready_pods(each)
-            ]
+        waits = (each for each in outcome.decisions if isinstance(each, Wait))
+        blocked = [each.workload.key for each in waits if each.why is Why.NOT_READY]
+        self._blocked_by_unready_pods = self._blocked_by_unready_pods or blocked
         for pending in taken:
             self.apply_decision(pending, decided.get(pending.key), now)
         self._quiescent.record_cycle(heads, decided)
@@ -287,6 +288,7 @@ class Engine:
             state.queues,
             state.flavors,
             topologies=state.topologies,
+            checks=state.checks,
             cluster=cluster,
             placement=state.domains.placement(self.policy),
             local_queues=state.local_queues,
@@ -376,7 +378,8 @@ class Engine:
         reservation = decision.reservation(held.since if held is not None else None)
         self.state.assume(workload, reservation, admitted=decision.whole)
         self._note_readiness(workload.key, not workload.pods_ready)
-        self.history.push(workload, decision.cluster_queue)
+        if held is None:
+            self.history.push(workload, decision.cluster_queue)
 
     def _put_back(self, pending: Pending, reason: RequeueReason, now: Instant) -> None:
         """Requeue a head whose victims are being evicted. It is retried with a new flavor scan."""
@@ -393,8 +396,3 @@ class Engine:
         progress = next_progress(pending, wait, self.policy)
         needs = needs_of(wait, queue.spec)
         self.queues.requeue(pending.key, wait.requeue, now, progress, wait.reason, needs)
-
-
-def _blocked_by_unready_pods(decision: Decision) -> bool:
-    """Whether only unready pods keep the workload from being admitted."""
-    return isinstance(decision, Wait) and decision.why is Why.NOT_READY

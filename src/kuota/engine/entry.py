@@ -59,12 +59,18 @@ class Entry:
 
     @property
     def usage(self) -> Usage:
-        """The usage that admission adds: only new places on a second pass, for a slice the
-        difference."""
-        held = self.workload.reservation
+        """The usage that admission adds.
+
+        On a second pass these are only new places; for a slice, it is the difference to the slice
+        that it replaces.
+        """
+        places, held = self.assignment.places, self.workload.reservation
         if held is not None:
-            return Usage(places=added_places(self.assignment.places, held))
-        return Usage(quota=self.assignment.usage, places=self.assignment.places)
+            return Usage(places=added_places(places, held))
+        replaced = self.replaced.workload.reservation if self.replaced is not None else None
+        if replaced is not None and places:
+            places = added_places(places, replaced)
+        return Usage(quota=self.assignment.usage, places=places)
 
     def __repr__(self) -> str:
         return f"Entry({self.workload.key} {self.assignment.mode} in {self.queue.name})"

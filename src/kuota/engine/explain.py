@@ -222,7 +222,11 @@ def _rivals(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot)
             yield first.key
             continue
         other = nominate(Head(first, leaf.name), snapshot, engine.state.namespaces)
-        if isinstance(other, Entry) and not other.targets and usage_to_reserve(other, snapshot):
+        if (
+            isinstance(other, Entry)
+            and not other.targets
+            and usage_to_reserve(other, snapshot).quota
+        ):
             yield first.key
 
 

@@ -65,7 +65,7 @@ def assign(
             held=_held(workload, replaced),
         )
         found = _Search(scan, counts).assignment()
-    return placed(found, workload, queue, snapshot)
+    return placed(found, workload, queue, snapshot, replaced)
 
 
 _ALONE = ((0,),)
@@ -316,6 +316,7 @@ def _kept(assigned: Sequence[Assigned]) -> Assignment:
                     for resource, flavor in each.flavors.items()
                 },
                 topology=each.topology,
+                delayed_topology=each.delayed_topology,
             )
             for each in assigned
         ),

@@ -14,7 +14,7 @@ import msgspec
 
 from kuota.api.base import Key, LabelSelector
 from kuota.api.core import PodTemplateSpec, Taint, Toleration
-from kuota.api.workload import TopologyAssignment, TopologyRequest
+from kuota.api.workload import PodSetUpdate, TopologyAssignment, TopologyRequest
 
 from .amounts import Amounts, FlavorResource, Requests
 
@@ -181,14 +181,22 @@ class PodSet(Struct):
 
 
 class Assigned(Struct):
-    """The recorded assignment of one pod set with reserved quota."""
+    """The recorded assignment of one pod set with reserved quota.
+
+    `delayed_topology` is "Pending" while the pods of a reserved workload wait for their places,
+    "Ready" after they were placed late, and "" if placement was not delayed.
+    """
 
     name: str
     flavors: dict[str, str]
     requests: Requests
     count: int
     topology: TopologyAssignment | None = None
-    topology_pending: bool = False
+    delayed_topology: str = ""
+
+    @property
+    def topology_pending(self) -> bool:
+        return self.topology is None and self.delayed_topology == "Pending"
 
 
 class Reservation(Struct):
@@ -211,6 +219,7 @@ class Workload(Struct):
     `faults` are reasons why it can never be admitted (requests above limits, LimitRange). With
     `devices_unknown`, they are reasons why the devices that it requests cannot be charged.
     `scheduling_hash` is equal for workloads that the scheduler cannot distinguish; "" means unique.
+    `pod_set_updates` are the constraints that Ready admission checks add to pods, by pod set.
     """
 
     key: Key
@@ -237,10 +246,12 @@ class Workload(Struct):
     requeued: bool | None = None
     requeue_at: Instant | None = None
     checks: dict[str, str] = {}
+    pod_set_updates: dict[str, tuple[PodSetUpdate, ...]] = {}
     closed_gates: bool = False
     reclaimable: dict[str, int] = {}
     unhealthy_nodes: tuple[str, ...] = ()
     replaces: Key | None = None
+    elastic: bool = False
     allowed_flavors: frozenset[str] | None = None
     parent_uid: str = ""
     is_parent: bool = False
@@ -262,6 +273,11 @@ class Workload(Struct):
             parent_uid=self.parent_uid,
             is_parent=self.is_parent,
         )
+
+    @property
+    def replaces_nodes(self) -> bool:
+        """Whether nodes failed to which the pods of its reservation may be assigned."""
+        return bool(self.unhealthy_nodes) and self.reservation is not None
 
     @property
     def local_queue(self) -> Key:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kuota.api.gates import Gate
 from kuota.api.resources import pod_amounts
 
-from .model import PodSet, Workload
+from .model import Workload
 from .placement import PlacementRequest, PlacementResult, explicit
 from .policy import Policy
 from .topology.assignment import Assignment, read
@@ -55,13 +55,16 @@ class NodePlacement:
         on = self._policy.on
         shared = assumed if flavor.tree.by_host and on(Gate.TASHandleOverlappingFlavors) else None
         placer = Placer(flavor, on, empty=empty, assumed=shared)
-        pod_sets = {each.pod_set.name: _request(each.pod_set, each.count) for each in asked}
+        pod_sets = {each.pod_set.name: _request(each) for each in asked}
         for each, found in self._outcome(placer, workload, list(pod_sets.values())).items():
             if isinstance(found, Assignment):
                 by_prefix = on(Gate.TASAssignmentsEncodingByHostnamePrefix)
                 result.assigned[each] = found.stored(by_prefix=by_prefix)
                 result.places[each] = PlacedPods(
-                    flavor=name, requests=pod_sets[each].requests, assignment=found
+                    pod_set=each,
+                    flavor=name,
+                    requests=pod_sets[each].requests,
+                    assignment=found,
                 )
             else:
                 result.rejected[each] = found.message
@@ -70,7 +73,7 @@ class NodePlacement:
         self, placer: Placer, workload: Workload, requests: Sequence[PodSetRequest]
     ) -> Outcome:
         held = workload.reservation
-        if not workload.unhealthy_nodes or held is None:
+        if not workload.replaces_nodes or held is None:
             return place(placer, requests)
         existing = {each.name: read(each.topology) for each in held.pod_sets if each.topology}
         bound = self._policy.on(Gate.SkipReassignmentForPodOwnedWorkloads) and workload.owned_by_pod
@@ -78,13 +81,16 @@ class NodePlacement:
         return replace_node(placer, requests, existing, failed, movable=not bound)
 
 
-def _request(pod_set: PodSet, count: int) -> PodSetRequest:
+def _request(asked: PlacementRequest) -> PodSetRequest:
+    pod_set = asked.pod_set
     return PodSetRequest(
         name=pod_set.name,
-        count=count,
+        count=asked.count,
         requests=pod_amounts(pod_set.template.spec),
         topology=pod_set.topology,
         implied=not explicit(pod_set),
         group=pod_set.group,
         template=pod_set.template,
+        updates=asked.updates,
+        previous=read(asked.previous) if asked.previous is not None else None,
     )

@@ -137,8 +137,9 @@ def plan(
     entry: Entry, snapshot: Snapshot, progress: ScanProgress | None, pinned: Pinned | None = None
 ) -> Plan:
     """Return flavors and victims for all pods or, with partial admission, for fewer."""
-    shrinks = entry.replaced is None and snapshot.policy.on(Gate.PartialAdmission)
     workload, queue = entry.workload, entry.queue
+    new = entry.replaced is None and workload.reservation is None
+    shrinks = new and snapshot.policy.on(Gate.PartialAdmission)
 
     def attempt(counts: Sequence[int] | None) -> Plan:
         found = assign(
@@ -153,10 +154,16 @@ def plan(
         )
         if found.mode is not Mode.PREEMPT:
             return found, ()
-        fits = placement_test(found, workload, queue, snapshot)
-        victims = targets(workload, queue, found.needed, found.usage, snapshot, fits)
+        if workload.replaces_nodes:
+            # Others are not preempted to replace a failed node.
+            return found, ()
+        context = workload, queue, snapshot, entry.replaced
+        fits = placement_test(found, *context)
+        # A workload with a reservation has its quota already.
+        amounts = found.usage if workload.reservation is None else {}
+        victims = targets(workload, queue, found.needed, amounts, snapshot, fits)
         gone = [each.running for each in victims]
-        return placed_after(gone, found, workload, queue, snapshot), victims
+        return placed_after(gone, found, *context), victims
 
     def successful(counts: Sequence[int]) -> Plan | None:
         found, victims = attempt(counts)

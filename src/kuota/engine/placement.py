@@ -9,15 +9,16 @@ decides. `UnknownNodes` is used before the nodes are listed: it rejects everythi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from kuota.api.gates import Gate
+from kuota.api.kueue import MULTIKUEUE, PROVISIONING
 from kuota.api.topology_codec import on_node
 from kuota.api.workload import PodSetAssignment as ApiPodSetAssignment
-from kuota.api.workload import TopologyAssignment
+from kuota.api.workload import PodSetUpdate, TopologyAssignment
 
 from .assignment import Assignment, Attempt, Mode, PodSetAssignment
 from .model import PodSet, Struct, Workload
@@ -29,14 +30,21 @@ if TYPE_CHECKING:
 
 NO_FLAVOR = "the pod set requests a topology, but no flavor with a topology was assigned"
 TWO_FLAVORS = "the pod set requests a topology, but flavors with different topologies were assigned"
+ELASTIC = "an elastic workload supports only unconstrained topology requests, not {} ones"
 
 
 class PlacementRequest(Struct):
-    """Pods of one pod set to place on the nodes of one topology flavor."""
+    """Pods of one pod set to place on the nodes of one topology flavor.
+
+    `updates` are constraints that admission checks add to the pods. `previous` is the assignment of
+    the workload slice that this one replaces.
+    """
 
     pod_set: PodSet
     count: int
     flavor: str
+    updates: tuple[PodSetUpdate, ...] = ()
+    previous: TopologyAssignment | None = None
 
 
 class PlacementResult(Struct):
@@ -85,10 +93,11 @@ def explicit(pod_set: PodSet) -> bool:
     """Whether the pods request a topology. A group name alone does not count."""
     asked = pod_set.topology
     return asked is not None and bool(
-        asked.unconstrained
+        asked.unconstrained is not None
         or asked.required is not None
         or asked.preferred is not None
         or asked.pod_set_slice_required_topology is not None
+        or asked.pod_set_slice_size is not None
         or asked.podset_slice_required_topology_constraints
     )
 
@@ -121,34 +130,54 @@ def has_topology(flavor: str, snapshot: Snapshot) -> bool:
 
 
 def placed(
-    assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
+    assignment: Assignment,
+    workload: Workload,
+    queue: Queue,
+    snapshot: Snapshot,
+    replaced: Running | None = None,
 ) -> Assignment:
-    """Return the assignment with its pods placed, or with a lower mode where that fails."""
-    if not _concerned(workload, queue, snapshot):
+    """Return the assignment with its pods placed, or with a lower mode where that fails.
+
+    Pods whose placement is delayed are marked so. With a `replaced` slice, its pods keep their
+    places.
+    """
+    if assignment.mode is Mode.NO_FIT or not _concerned(workload, queue, snapshot):
         return assignment
-    if assignment.mode is Mode.NO_FIT:
-        return assignment
-    requests, broken = _requests(assignment, workload, queue, snapshot)
-    if broken:
-        pod_sets = tuple(
-            replace(each, error=broken.get(each.name, each.error)) for each in assignment.pod_sets
-        )
-        no_fit = WaitReason.NO_MATCHING_FLAVOR
-        return replace(assignment, mode=Mode.NO_FIT, no_fit=no_fit, pod_sets=pod_sets)
-    if not requests:
+    found = PlacementRequests(assignment, workload, queue, snapshot, replaced)
+    if found.faults:
+        return _faulty(assignment, found.faults)
+    if found.delayed:
+        assignment = _delayed(assignment, found.delayed)
+    if not found.requests:
         return assignment
     if assignment.mode is Mode.FIT:
-        assignment = _with_placements(assignment, snapshot.placement.place(workload, requests))
-    if assignment.mode is Mode.PREEMPT and not workload.unhealthy_nodes:
-        rejected = snapshot.placement.place(workload, requests, empty=True).rejected
+        assignment = _with_placements(assignment, found.place())
+    if assignment.mode is Mode.PREEMPT and not workload.replaces_nodes:
+        rejected = found.place(empty=True).rejected
         if rejected:
             # The pods do not fit even in an empty cluster.
             no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
             return _lowered(assignment, Mode.NO_FIT, rejected, mode=Mode.NO_FIT, no_fit=no_fit)
         # All pods to place need preemption, because free quota may be fragmented.
-        names = dict.fromkeys((request.pod_set.name for request in requests), "")
+        names = dict.fromkeys((request.pod_set.name for request in found.requests), "")
         assignment = _lowered(assignment, Mode.PREEMPT, names)
     return assignment
+
+
+def _faulty(assignment: Assignment, faults: Mapping[str, str]) -> Assignment:
+    pod_sets = tuple(
+        replace(each, error=faults.get(each.name, each.error)) for each in assignment.pod_sets
+    )
+    no_fit = WaitReason.NO_MATCHING_FLAVOR
+    return replace(assignment, mode=Mode.NO_FIT, no_fit=no_fit, pod_sets=pod_sets)
+
+
+def _delayed(assignment: Assignment, names: Collection[str]) -> Assignment:
+    pod_sets = tuple(
+        replace(each, delayed_topology="Pending") if each.name in names else each
+        for each in assignment.pod_sets
+    )
+    return replace(assignment, pod_sets=pod_sets)
 
 
 def _concerned(workload: Workload, queue: Queue, snapshot: Snapshot) -> bool:
@@ -159,27 +188,103 @@ def _concerned(workload: Workload, queue: Queue, snapshot: Snapshot) -> bool:
     return snapshot.policy.on(Gate.TopologyAwareScheduling)
 
 
-def _requests(
-    assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
-) -> tuple[list[PlacementRequest], dict[str, str]]:
-    """Return what has to be placed, and the pod sets for which no request can be made."""
-    implied = topology_only(queue, snapshot)
-    requests: list[PlacementRequest] = []
-    broken: dict[str, str] = {}
-    by_name = {each.name: each for each in workload.pod_sets}
-    for given in assignment.pod_sets:
-        pod_set = by_name.get(given.name)
-        if pod_set is None or given.count == 0 or not (implied or explicit(pod_set)):
-            continue
-        if given.topology is not None and not _on_failed_node(given, workload):
-            continue
+class PlacementRequests:
+    """What has to be placed for an assignment.
+
+    `faults` are the pod sets for which no request can be made, with the reason. The pod sets in
+    `delayed` are placed in a second pass: by ProvisioningRequests after the nodes exist, with
+    MultiKueue on a worker cluster.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        workload: Workload,
+        queue: Queue,
+        snapshot: Snapshot,
+        replaced: Running | None = None,
+    ) -> None:
+        self.requests: list[PlacementRequest] = []
+        self.faults: dict[str, str] = {}
+        self.delayed: set[str] = set()
+        self._workload = workload
+        self._queue = queue
+        self._snapshot = snapshot
+        self._replaced = replaced
+        implied = topology_only(queue, snapshot)
+        by_name = {each.name: each for each in workload.pod_sets}
+        for given in assignment.pod_sets:
+            pod_set = by_name.get(given.name)
+            if pod_set is None or given.count == 0 or not (implied or explicit(pod_set)):
+                continue
+            if given.topology is None or _on_failed_node(given, workload):
+                self._add(given, pod_set)
+
+    def _add(self, given: PodSetAssignment, pod_set: PodSet) -> None:
+        snapshot, workload = self._snapshot, self._workload
+        unsupported = self._unsupported(pod_set)
         chosen = {choice.flavor for choice in given.flavors.values()}
         flavors = sorted(name for name in chosen if has_topology(name, snapshot))
-        if len(flavors) == 1:
-            requests.append(PlacementRequest(pod_set=pod_set, count=given.count, flavor=flavors[0]))
+        if unsupported:
+            self.faults[pod_set.name] = ELASTIC.format(unsupported)
+        elif len(flavors) != 1:
+            self.faults[pod_set.name] = TWO_FLAVORS if flavors else NO_FLAVOR
+        elif _placed_later(self._queue, flavors[0], workload, snapshot):
+            self.delayed.add(pod_set.name)
         else:
-            broken[pod_set.name] = TWO_FLAVORS if flavors else NO_FLAVOR
-    return requests, broken
+            request = PlacementRequest(
+                pod_set=pod_set,
+                count=given.count,
+                flavor=flavors[0],
+                updates=workload.pod_set_updates.get(pod_set.name, ()),
+                previous=self._previous(pod_set.name),
+            )
+            self.requests.append(request)
+
+    def _unsupported(self, pod_set: PodSet) -> str:
+        """Return the kind of topology request that an elastic workload may not have."""
+        asked = pod_set.topology
+        if not self._resizes or asked is None:
+            return ""
+        if asked.required is not None:
+            return "required"
+        return "preferred" if asked.preferred is not None else ""
+
+    @property
+    def _resizes(self) -> bool:
+        gate = Gate.ElasticJobsViaWorkloadSlicesWithTAS
+        return self._workload.elastic and self._snapshot.policy.on(gate)
+
+    def _previous(self, pod_set: str) -> TopologyAssignment | None:
+        held = self._replaced.workload.reservation if self._replaced is not None else None
+        if held is None or not self._resizes:
+            return None
+        return next((each.topology for each in held.pod_sets if each.name == pod_set), None)
+
+    def place(self, *, empty: bool = False) -> PlacementResult:
+        """Place all requests. The places of the replaced slice are free for its successor."""
+        snapshot, replaced = self._snapshot, self._replaced
+        if replaced is None or not replaced.usage.places:
+            return snapshot.placement.place(self._workload, self.requests, empty=empty)
+        with snapshot.trial():
+            snapshot.remove(replaced)
+            return snapshot.placement.place(self._workload, self.requests, empty=empty)
+
+
+def _placed_later(queue: Queue, flavor: str, workload: Workload, snapshot: Snapshot) -> bool:
+    """Whether an admission check determines first where pods on the flavor can run."""
+    if isinstance(snapshot.placement, NoPlacement):
+        return False
+    for rule in queue.spec.checks:
+        check = snapshot.checks.get(rule.name)
+        if check is None:
+            continue
+        if check.controller == MULTIKUEUE:
+            return True
+        covers = rule.covers(frozenset((flavor,)))
+        if covers and check.controller == PROVISIONING and workload.reservation is None:
+            return True
+    return False
 
 
 def _on_failed_node(given: PodSetAssignment, workload: Workload) -> bool:
@@ -195,24 +300,34 @@ def _with_placements(assignment: Assignment, places: PlacementResult) -> Assignm
 
 
 def _placed_at(assignment: Assignment, places: PlacementResult) -> Assignment:
-    assigned = places.assigned
-    pod_sets = [
-        replace(each, topology=assigned.get(each.name, each.topology))
-        for each in assignment.pod_sets
-    ]
-    return replace(assignment, pod_sets=tuple(pod_sets), places=tuple(places.places.values()))
+    pod_sets = tuple(_with_topology(each, places.assigned) for each in assignment.pod_sets)
+    return replace(assignment, pod_sets=pod_sets, places=tuple(places.places.values()))
+
+
+def _with_topology(
+    given: PodSetAssignment, assigned: Mapping[str, TopologyAssignment]
+) -> PodSetAssignment:
+    topology = assigned.get(given.name)
+    if topology is None:
+        return given
+    delayed = "Ready" if given.delayed_topology else ""
+    return replace(given, topology=topology, delayed_topology=delayed)
 
 
 def placement_test(
-    assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
+    assignment: Assignment,
+    workload: Workload,
+    queue: Queue,
+    snapshot: Snapshot,
+    replaced: Running | None = None,
 ) -> Callable[[], bool] | None:
     """Return a test whether the pods can be placed now, or None if none has to be placed."""
     if not _concerned(workload, queue, snapshot):
         return None
-    requests, _ = _requests(assignment, workload, queue, snapshot)
-    if not requests:
+    found = PlacementRequests(assignment, workload, queue, snapshot, replaced)
+    if not found.requests:
         return None
-    return lambda: not snapshot.placement.place(workload, requests).rejected
+    return lambda: not found.place().rejected
 
 
 def placed_after(
@@ -221,23 +336,22 @@ def placed_after(
     workload: Workload,
     queue: Queue,
     snapshot: Snapshot,
+    replaced: Running | None = None,
 ) -> Assignment:
     """Return the assignment with the places that it reserves while it waits for its victims.
 
     Without victims, it reserves what it would get in an empty cluster, so that workloads of lower
     priority do not take the places and are preempted in the next cycle.
     """
-    if not _concerned(workload, queue, snapshot) or workload.unhealthy_nodes:
+    if not _concerned(workload, queue, snapshot) or workload.replaces_nodes:
         return assignment
-    requests, _ = _requests(assignment, workload, queue, snapshot)
-    if not requests:
+    found = PlacementRequests(assignment, workload, queue, snapshot, replaced)
+    if not found.requests:
         return assignment
     with snapshot.trial():
         for victim in victims:
             snapshot.remove(victim)
-        return _placed_at(
-            assignment, snapshot.placement.place(workload, requests, empty=not victims)
-        )
+        return _placed_at(assignment, found.place(empty=not victims))
 
 
 def _lowered(

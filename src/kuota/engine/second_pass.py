@@ -20,9 +20,15 @@ def needs_second_pass(workload: Workload) -> bool:
     if reservation is None or workload.finished or workload.evicted or workload.on_hold:
         return False
     if workload.admitted:
-        return any(_placed_on(reservation, node) for node in workload.unhealthy_nodes)
+        return placed_on_failed_node(workload)
     ready = workload.checks and all(state == "Ready" for state in workload.checks.values())
     return bool(ready) and any(each.topology_pending for each in reservation.pod_sets)
+
+
+def placed_on_failed_node(workload: Workload) -> bool:
+    """Whether pods of an admitted workload are assigned to a node that failed."""
+    held = workload.reservation if workload.admitted else None
+    return held is not None and any(_placed_on(held, node) for node in workload.unhealthy_nodes)
 
 
 def _placed_on(reservation: Reservation, node: str) -> bool:

@@ -22,10 +22,12 @@ from .decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, W
 from .entry import Entry
 from .model import ClusterQueue, Workload
 from .nominate import plan
+from .placement import UnknownNodes
 from .reasons import EvictionReason, RequeueReason, WaitReason
+from .second_pass import placed_on_failed_node
 from .snapshot import Queue, Running, Snapshot
 from .tree import Node
-from .usage import Usage, places_fit
+from .usage import NO_USAGE, Usage, places_fit
 
 
 def sibling(entry: Entry, *, preferred: bool) -> Running | None:
@@ -106,21 +108,24 @@ class CycleState:
         claimed = self.claimed(entry)
         return any(target.running.key in claimed for target in entry.targets)
 
-    def fits(self, entry: Entry) -> bool:
-        """Whether the entry fits once all victims so far and its own are gone."""
+    def fits(self, entry: Entry, *, places: bool = True) -> bool:
+        """Whether the entry fits once all victims so far and its own are gone.
+
+        Without `places`, only quota counts.
+        """
         gone = self.claimed(entry) | {each.running.key: each.running for each in entry.targets}
         if not gone:
-            return self._fits(entry)
+            return self._fits(entry, places)
         with self.snapshot.trial():
             for running in gone.values():
                 self.snapshot.remove(running)
-            return self._fits(entry)
+            return self._fits(entry, places)
 
-    def _fits(self, entry: Entry) -> bool:
+    def _fits(self, entry: Entry, places: bool) -> bool:
         usage = entry.usage
-        return entry.queue.node.fits(usage.quota) and places_fit(
-            self.snapshot.cluster, usage.places
-        )
+        if not entry.queue.node.fits(usage.quota):
+            return False
+        return not places or places_fit(self.snapshot.cluster, usage.places)
 
 
 Blocker = Callable[[], bool]
@@ -130,18 +135,15 @@ def settle(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decisio
     """Decide about one entry. `not_ready` returns whether unready pods block admission."""
     if sibling(entry, preferred=True) is not None:
         return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST_RACE)
-    _recompute_on_overlap(entry, cycle_state)
-    _recompute_places(entry, cycle_state)
+    _recompute(entry, cycle_state)
     mode = entry.assignment.mode
-    if entry.workload.unhealthy_nodes and mode is not Mode.FIT:
+    if mode is not Mode.FIT and _fails_fast(entry, cycle_state.snapshot):
         return _repair_failed(entry)
     if mode is Mode.NO_FIT:
         reason = entry.assignment.no_fit or WaitReason.NO_MATCHING_FLAVOR
         return _wait(entry, reason, Why.NO_FIT, RequeueReason.NO_FIT)
     if mode is Mode.PREEMPT and not entry.targets:
-        quota = usage_to_reserve(entry, cycle_state.snapshot)
-        places = entry.usage.places if quota else ()
-        _reserve(entry, Usage(quota=quota, places=places), cycle_state)
+        _reserve(entry, usage_to_reserve(entry, cycle_state.snapshot), cycle_state)
         return _wait(
             entry, WaitReason.WAITING_FOR_QUOTA, Why.NO_CANDIDATES, RequeueReason.NO_CANDIDATES
         )
@@ -192,11 +194,34 @@ def _reserve(entry: Entry, usage: Usage, cycle_state: CycleState) -> None:
     cycle_state.snapshot.add_usage(entry.queue, usage)
 
 
+def _fails_fast(entry: Entry, snapshot: Snapshot) -> bool:
+    """Whether the workload is evicted if its failed node cannot be replaced now."""
+    if isinstance(snapshot.placement, UnknownNodes):
+        return False
+    gate = Gate.TASFailedNodeReplacementFailFast
+    return snapshot.policy.on(gate) and placed_on_failed_node(entry.workload)
+
+
+def _recompute(entry: Entry, cycle_state: CycleState) -> None:
+    """Plan again on the same flavors if an earlier entry took victims or places."""
+    on = cycle_state.snapshot.policy.on
+    overlap = Gate.RecomputeAssignmentUponPreemptionTargetsOverlap
+    if cycle_state.overlaps(entry) and on(overlap):
+        _recompute_on_overlap(entry, cycle_state)
+    elif on(Gate.TASRecomputeAssignmentWithinSchedulingCycle) and _lost_places(entry, cycle_state):
+        snapshot = cycle_state.snapshot
+        entry.assignment, entry.targets = plan(entry, snapshot, None, entry.assignment.pinned)
+
+
+def _lost_places(entry: Entry, cycle_state: CycleState) -> bool:
+    """Whether only the places that the entry was nominated for are taken, not its quota."""
+    if not entry.usage.places or (entry.assignment.mode is Mode.PREEMPT and not entry.targets):
+        return False
+    return cycle_state.fits(entry, places=False) and not cycle_state.fits(entry)
+
+
 def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:
-    """Search for other victims on the same flavors if some are already claimed."""
-    gate = Gate.RecomputeAssignmentUponPreemptionTargetsOverlap
-    if not cycle_state.overlaps(entry) or not cycle_state.snapshot.policy.on(gate):
-        return
+    """Search for other victims on the same flavors, because some are already claimed."""
     snapshot = cycle_state.snapshot
     with snapshot.trial():
         for running in cycle_state.claimed(entry).values():
@@ -210,29 +235,19 @@ def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:
     entry.assignment, entry.targets = assignment, victims
 
 
-def _recompute_places(entry: Entry, cycle_state: CycleState) -> None:
-    """Search for other places on the same flavors if an earlier entry took those nominated."""
-    snapshot = cycle_state.snapshot
-    if (
-        not entry.usage.places
-        or (entry.assignment.mode is Mode.PREEMPT and not entry.targets)
-        or not snapshot.policy.on(Gate.TASRecomputeAssignmentWithinSchedulingCycle)
-        or cycle_state.fits(entry)
-    ):
-        return
-    entry.assignment, entry.targets = plan(entry, snapshot, None, entry.assignment.pinned)
-
-
-def usage_to_reserve(entry: Entry, snapshot: Snapshot) -> Amounts:
+def usage_to_reserve(entry: Entry, snapshot: Snapshot) -> Usage:
     """Return the usage that a head without victims reserves. Amounts may be negative.
 
-    Empty if the queue could reclaim the quota later.
+    Empty if the queue could reclaim the quota later. A head that has its quota already reserves
+    only places.
     """
     preemption = entry.queue.spec.preemption
     keeps = snapshot.policy.on(Gate.PrioritizePreemptorWorkloads) and entry.head.preemptor
     if preemption.reclaim_within_cohort == "Any" and not keeps:
-        return {}
-    return reservable(entry.assignment, entry.queue.node)
+        return NO_USAGE
+    has_quota = entry.workload.reservation is not None
+    quota = {} if has_quota else reservable(entry.assignment, entry.queue.node)
+    return Usage(quota=quota, places=entry.usage.places)
 
 
 def reservable(assignment: Assignment, node: Node) -> Amounts:

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from kuota.api.base import Key
 
-from .model import ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology
+from .model import AdmissionCheck, ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology
 from .placement import NoPlacement, Placement
 from .policy import Policy
 from .running import Running as Running
@@ -63,6 +63,7 @@ class Snapshot:
         flavors: Mapping[str, ResourceFlavor],
         *,
         topologies: Mapping[str, Topology] | None = None,
+        checks: Mapping[str, AdmissionCheck] | None = None,
         local_queues: Mapping[Key, LocalQueue] | None = None,
         policy: Policy | None = None,
         now: Instant = 0.0,
@@ -75,6 +76,7 @@ class Snapshot:
         self.queues = queues
         self.flavors = flavors
         self.topologies = topologies or {}
+        self.checks = checks or {}
         self.local_queues = local_queues or {}
         self.policy = policy or Policy()
         self.now = now

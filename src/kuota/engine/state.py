@@ -30,6 +30,7 @@ from .model import (
     Workload,
 )
 from .running import equal_for_decisions, same_charge
+from .second_pass import needs_second_pass
 from .snapshot import Queue, Running
 from .tree import Node, Tree, charge, queues_below, release
 from .usage import usage_of
@@ -125,9 +126,7 @@ class State:
         return self._below_root(known.node) if known is not None else NO_QUEUES
 
     def _below_root(self, node: Node) -> QueueNames:
-        if node.cyclic:
-            return NO_QUEUES
-        return node.root.leaf_names
+        return NO_QUEUES if node.cyclic else node.root.leaf_names
 
     # Flavors, checks, topologies: what makes a ClusterQueue active
 
@@ -283,21 +282,17 @@ class State:
             self._replace(before, after)
             return
         self.discharge(workload.key)
-        if reservation is not None:
-            charged = self._charge(workload, reservation)
-            if not charged:
-                self._stranded.put(workload.key, (reservation.cluster_queue,))
+        if reservation is not None and not self._charge(workload, reservation):
+            self._stranded.put(workload.key, (reservation.cluster_queue,))
 
     def _outdated(self, workload: Workload) -> bool:
         """Whether this update predates the write of an admission that is still in progress."""
         decided = self._assumed.get(workload.key)
-        return (
-            decided is not None
-            and workload.reservation is None
-            and workload.active
-            and not workload.finished
-            and workload.evicted == decided.evicted
-        )
+        if decided is None or not workload.active or workload.finished:
+            return False
+        if workload.evicted != decided.evicted or workload.reservation != decided.reservation:
+            return False
+        return workload.reservation is None or needs_second_pass(workload)
 
     def _replace(self, before: Running, after: Running) -> None:
         """Replace the data of a charged workload; the charge does not change.
@@ -324,6 +319,10 @@ class State:
         unconfirmed = workload.reservation is None
         if self._charge(settled, held, assumed=unconfirmed):
             self._assumed[workload.key] = workload
+
+    def is_assumed(self, key: Key) -> bool:
+        """Whether an admission or a second pass is decided but not stored yet."""
+        return key in self._assumed
 
     def assume_evicted(self, key: Key) -> None:
         """Treat a workload as evicted whose eviction is not stored yet.

@@ -24,8 +24,9 @@ from .topology.tree import DomainId
 
 
 class PlacedPods(Struct):
-    """Pods on the domains of a flavor. `requests` are those of one pod."""
+    """Pods of a pod set on the domains of a flavor. `requests` are those of one pod."""
 
+    pod_set: str
     flavor: str
     requests: Requests
     assignment: Assignment
@@ -54,9 +55,24 @@ def _places(given: Assigned, pod_set: PodSet | None) -> Sequence[PlacedPods]:
     """Return the places on each assigned flavor; only flavors with a topology count them."""
     if given.topology is None:
         return ()
-    placed, requests = read(given.topology), requests_of(given, pod_set)
+    placed, requests = _left(read(given.topology), given.count), requests_of(given, pod_set)
     flavors = sorted(set(given.flavors.values()))
-    return [PlacedPods(flavor=each, requests=requests, assignment=placed) for each in flavors]
+    return [
+        PlacedPods(pod_set=given.name, flavor=each, requests=requests, assignment=placed)
+        for each in flavors
+    ]
+
+
+def _left(placed: Assignment, count: int) -> Assignment:
+    """Return the most pods that may be left on each domain if only `count` pods are left.
+
+    Reclaimable pods have finished, but it is not known which domains they have left. A domain has
+    at most as many pods as there are left in total.
+    """
+    if count >= placed.pods:
+        return placed
+    kept = (Domain(each.values, min(each.count, count)) for each in placed.domains)
+    return Assignment(levels=placed.levels, domains=tuple(each for each in kept if each.count))
 
 
 def requests_of(given: Assigned, pod_set: PodSet | None) -> Requests:
@@ -76,18 +92,23 @@ def _topologies(held: Reservation) -> list[tuple[str, int, TopologyAssignment]]:
 
 
 def added_places(places: Sequence[PlacedPods], held: Reservation) -> tuple[PlacedPods, ...]:
-    """Return the places without those that the reservation already has."""
-    known: dict[str, dict[tuple[str, ...], int]] = {}
-    for given in held.pod_sets:
-        if given.topology is not None:
-            counts = known.setdefault(next(iter(given.flavors.values()), ""), {})
-            for domain in read(given.topology).domains:
-                id = tuple(domain.values)
-                counts[id] = counts.get(id, 0) + domain.count
-    return tuple(_without(place, known.get(place.flavor, {})) for place in places)
+    """Return the places without those that the same pod sets have in the reservation.
+
+    Places that the reservation has and the new ones lack are not released: they count until the
+    new ones are stored.
+    """
+    known = {each.name: each.topology for each in held.pod_sets if each.topology is not None}
+    added = (_without(each, known.get(each.pod_set)) for each in places)
+    return tuple(each for each in added if each.assignment.domains)
 
 
-def _without(place: PlacedPods, counts: dict[tuple[str, ...], int]) -> PlacedPods:
+def _without(place: PlacedPods, held: TopologyAssignment | None) -> PlacedPods:
+    if held is None:
+        return place
+    counts: dict[tuple[str, ...], int] = {}
+    for domain in read(held).domains:
+        id = tuple(domain.values)
+        counts[id] = counts.get(id, 0) + domain.count
     added = (
         Domain(each.values, each.count - counts.get(tuple(each.values), 0))
         for each in place.assignment.domains
