@@ -25,7 +25,7 @@ from kuota.kube.workqueue import REPEATED
 from .binder import Binder
 from .binding import offer
 from .cgroups import Cgroups, delegated
-from .devices import DeviceAllocations
+from .devices import Device, DeviceAllocations
 from .log_archive import LogArchive, job_owner
 from .nodes import NodeKeeper, NodePlan, former
 from .pod_home import PodHome, homes
@@ -79,18 +79,9 @@ class Agent:
         """The workers of all pods that run here."""
         return list(self._workers.values())
 
-    def devices(self) -> dict[str, tuple[int, int]]:
-        """The number of devices of this machine by resource, and how many are allocated."""
-        found: dict[str, tuple[int, int]] = {}
-        for plan in self._plans.values():
-            for resource, ids in plan.devices.items():
-                found[resource] = (found.get(resource, (0, 0))[0] + len(ids), 0)
-        grants = self._shared.allocations.holders().values() if self._opened else ()
-        for grant in grants:
-            for resource, used in grant.items():
-                whole, allocated = found.get(resource, (0, 0))
-                found[resource] = (whole, allocated + len(used))
-        return found
+    def devices(self) -> list[Device]:
+        """The devices of this machine; empty before it runs."""
+        return self._shared.allocations.all() if self._opened else []
 
     async def run(self) -> None:
         """Run until cancelled. Processes keep running."""

@@ -22,6 +22,15 @@ Grant = dict[str, list[str]]
 """Device ids by resource."""
 
 
+class Device(msgspec.Struct, frozen=True):
+    """A device of this machine. `holder` is the uid of the pod that has it, "" if it is free."""
+
+    node: str
+    resource: str
+    id: str
+    holder: str = ""
+
+
 class DeviceAllocations:
     """The devices of each node and their holders, by the uids of pods."""
 
@@ -76,6 +85,21 @@ class DeviceAllocations:
             except OSError as error:
                 _log.warning("%s: %s", self._path, error.strerror)
                 self._grants = grants
+
+    def all(self) -> list[Device]:
+        """All devices, in the order of their nodes, and who holds them."""
+        held = {
+            device: uid
+            for uid, grant in self._grants.items()
+            for some in grant.values()
+            for device in some
+        }
+        return [
+            Device(node, resource, each, held.get(each, ""))
+            for node, resources in self._devices.items()
+            for resource, ids in resources.items()
+            for each in ids
+        ]
 
     def holders(self) -> dict[str, Grant]:
         """The allocated devices by the uid of the pod."""

@@ -15,6 +15,7 @@ from kuota.kube.informer import Informer
 from .agent import Agent
 from .cgroups import Cgroups
 from .cron_controller import CronController
+from .devices import Device
 from .group_controller import GroupController, group_controllers
 from .job_controller import JobController
 from .job_rules import ReplacementBackoff
@@ -77,8 +78,8 @@ class Runner:
         """The workers of all pods that run here."""
         return self._agent.workers()
 
-    def devices(self) -> dict[str, tuple[int, int]]:
-        """The number of devices of this machine by resource, and how many are allocated."""
+    def devices(self) -> list[Device]:
+        """The devices of this machine; empty before it runs."""
         return self._agent.devices()
 
     def worker(self, uid: str) -> PodWorker | None:

@@ -64,6 +64,7 @@ from . import kubeconfig, resource_metrics
 from .advice import adviser
 from .backups import Backups, keep_backed_up
 from .clock_file import ClockFile
+from .device_extension import DeviceExtension
 from .extensions import ExplanationExtension, VisibilityExtension
 from .history_extension import HistoryExtension
 from .job_hook import job_hook
@@ -259,6 +260,7 @@ class Installation:
         if self._options.gates.on(Gate.VisibilityOnDemand):
             api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
         self._serve_metrics(api, system, runner)
+        api.extensions.append(DeviceExtension(runner.devices, runner.worker, api.roles))
         sampler = UsageSampler(lambda: measured(runner.workers()))
         names = [each.name for each in plans]
         api.extensions.append(ResourceMetrics(sampler, runner.workers, names, api.kinds))

@@ -79,9 +79,11 @@ class MachineFamilies(Collector):
         nodes = Counter(str(each.pod["spec"].get("nodeName")) for each in self._runner.workers())
         for node, count in nodes.items():
             put(_PODS, count, node)
-        for resource, (whole, allocated) in self._runner.devices().items():
-            put(_DEVICES, whole, resource)
-            put(_ALLOCATED, allocated, resource)
+        devices = self._runner.devices()
+        allocated = Counter(each.resource for each in devices if each.holder)
+        for resource, count in Counter(each.resource for each in devices).items():
+            put(_DEVICES, count, resource)
+            put(_ALLOCATED, allocated[resource], resource)
 
     def _resource(self, path: str) -> str:
         """The resource of a path, without the names of objects."""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the devices of this machine: who holds them since when, and how busy they are.
+
+Everyone who may read Nodes sees all devices. The holder is named to those who may read its pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.runner.device_readings import DeviceReading, readings
+from kuota.runner.devices import Device
+from kuota.runner.job_pods import controller_of
+from kuota.runner.pod_worker import PodWorker
+from kuota.server.auth import Access, Roles
+from kuota.server.requests import Request, Response
+from kuota.server.status import no_such_path, not_allowed
+from kuota.view.devices import DEVICES_PATH, GROUP, DeviceRow
+
+
+class DeviceExtension:
+    """A `kuota.server.api.Extension` for devices. `worker` finds the worker of a pod by uid."""
+
+    prefix = f"/apis/{GROUP}"
+
+    def __init__(
+        self,
+        devices: Callable[[], Sequence[Device]],
+        worker: Callable[[str], PodWorker | None],
+        roles: Roles,
+    ) -> None:
+        self._devices = devices
+        self._worker = worker
+        self._roles = roles
+
+    def access(self, request: Request) -> Access:
+        if request.path.rstrip("/") == DEVICES_PATH:
+            return Access(verb="list", resource="nodes")
+        return Access(verb="get", path=request.path)
+
+    async def answer(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise not_allowed("devices can only be read")
+        if request.path.rstrip("/") != DEVICES_PATH:
+            raise no_such_path()
+        found = self._devices()
+        read = await asyncio.to_thread(readings, [each.id for each in found])
+        rows = [self._row(each, read, request) for each in found]
+        body: Json = {"kind": "DeviceList", "items": msgspec.to_builtins(rows)}
+        return Response(200, msgspec.json.encode(body))
+
+    def _row(
+        self, device: Device, read: Mapping[str, DeviceReading], request: Request
+    ) -> DeviceRow:
+        measured = read.get(device.id, DeviceReading())
+        row = DeviceRow(
+            node=device.node,
+            resource=device.resource,
+            id=device.id,
+            held=bool(device.holder),
+            utilization_percent=measured.utilization_percent,
+            memory_used_bytes=measured.memory_used_bytes,
+            memory_total_bytes=measured.memory_total_bytes,
+        )
+        worker = self._worker(device.holder) if device.holder else None
+        if worker is None:
+            return row
+        meta = worker.pod["metadata"]
+        reading = Access(verb="list", resource="pods", namespace=meta["namespace"])
+        if not self._roles.allows(request.user, reading):
+            return row
+        owner = controller_of(worker.pod)
+        return msgspec.structs.replace(
+            row,
+            namespace=meta["namespace"],
+            pod=meta["name"],
+            job=f"{owner['kind']}/{owner['name']}" if owner is not None else "",
+            since=(worker.pod.get("status") or {}).get("startTime") or "",
+        )
