@@ -253,14 +253,7 @@ class Installation:
             others=system.world.jobs,
         )
         self._runner = runner
-        api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
-        objects = WorldObjects(system.world)
-        explanations = ExplanationApi(system.engine, objects)
-        api.extensions.append(ExplanationExtension(explanations, api.roles))
-        if self._options.gates.on(Gate.VisibilityOnDemand):
-            api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
-        self._serve_metrics(api, system, runner)
-        api.extensions.append(DeviceExtension(runner.devices, runner.worker, api.roles))
+        self._serve_state(api, system, runner)
         sampler = UsageSampler(lambda: measured(runner.workers()))
         names = [each.name for each in plans]
         api.extensions.append(ResourceMetrics(sampler, runner.workers, names, api.kinds))
@@ -269,6 +262,17 @@ class Installation:
         sampling = retried("measuring usage", sampler.run)
         recording = retried("recording the history", self._recorder(api, client).run)
         return (runner.run(), system.run(), events.run(), quota.run(), sampling, recording)
+
+    def _serve_state(self, api: ApiServer, system: System, runner: Runner) -> None:
+        """Serve what the store does not contain: the state of the engine and of the runner."""
+        api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
+        objects = WorldObjects(system.world)
+        explanations = ExplanationApi(system.engine, objects)
+        api.extensions.append(ExplanationExtension(explanations, api.roles))
+        if self._options.gates.on(Gate.VisibilityOnDemand):
+            api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
+        api.extensions.append(DeviceExtension(runner.devices, runner.worker, api.roles))
+        self._serve_metrics(api, system, runner)
 
     def _recorder(self, api: ApiServer, client: Client) -> Recorder:
         file = str(self._state_dir.history)
