@@ -16,6 +16,7 @@ import yaml
 from kuota.api.base import Json
 from kuota.kube.resources import CRDS
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
@@ -43,9 +44,19 @@ def folders() -> dict[str, Path]:
 @cache
 def of_operators() -> dict[str, Json]:
     """The definitions of all operators and autoscalers, by name; empty if there are none."""
-    files = [file for folder in folders().values() for file in sorted(folder.glob("*.yaml"))]
-    found = [yaml.safe_load(each.read_text()) for each in files]
+    found = [each for name in folders() for each in of_operator(name)]
     return {each["metadata"]["name"]: each for each in found}
+
+
+@cache
+def of_operator(name: str) -> list[Json]:
+    """The definitions of one operator. Its controller may need those of all its kinds to start.
+
+    They have megabytes, so the loader in C matters.
+    """
+    folder = folders().get(name)
+    files = sorted(folder.glob("*.yaml")) if folder is not None else []
+    return [yaml.load(each.read_text(), Loader=_LOADER) for each in files]
 
 
 def minimal(group: str, version: str, plural: str, kind: str) -> Json:

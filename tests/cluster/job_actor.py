@@ -40,6 +40,18 @@ async def install(stage: Stage, story: JobStory) -> Resource:
     return resource_of(story.manifest("any"))
 
 
+async def define_all(stage: Stage, operator: str) -> None:
+    """Create the definitions of all kinds of an operator."""
+    for found in definitions.of_operator(operator):
+        spec = found["spec"]
+        version = next(each["name"] for each in spec["versions"] if each["served"])
+        names, namespaced = spec["names"], spec["scope"] == "Namespaced"
+        resource = Resource(
+            spec["group"], version, names["plural"], names["kind"], namespaced=namespaced
+        )
+        await define(stage, resource)
+
+
 async def define(stage: Stage, resource: Resource) -> None:
     """Create the definition of a kind, and return when the kind is served."""
     found = definitions.minimal(resource.group, resource.version, resource.plural, resource.kind)
