@@ -26,14 +26,15 @@ T = TypeVar("T")
 
 
 class FailingApi(FakeApi):
-    """Refuses to list kinds in `unlisted`, and to patch objects in `unwritable`, by name.
+    """Refuses to list kinds in `unlisted`, and to read and patch objects by name.
 
-    `refused` counts both.
+    Objects in `unreadable` cannot be read, those in `unwritable` not patched. `refused` counts all.
     """
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
         self.unlisted: set[str] = set()
+        self.unreadable: set[str] = set()
         self.unwritable: set[str] = set()
         self.refused = 0
 
@@ -43,6 +44,11 @@ class FailingApi(FakeApi):
         if resource.kind in self.unlisted:
             raise self._refusal()
         return await super().list(resource, namespace, **options)
+
+    async def get(self, resource: Resource, key: Key) -> Json:
+        if key.name in self.unreadable:
+            raise self._refusal()
+        return await super().get(resource, key)
 
     async def patch(self, resource: Resource, key: Key, body: PatchBody, **options: Any) -> Json:
         if key.name in self.unwritable:

@@ -46,14 +46,21 @@ USAGE = "runner.usage."
 """Measures processes for `kubectl top`. It is retried, and nothing depends on it."""
 
 OTHER_KINDS = (
-    "control.elastic_pods.ElasticPods.reconcile#",
-    "control.elastic_pods.ElasticPods.run#2",
-    "control.elastic_pods.ElasticPods.run#3",
+    "control.node_failures.NodeFailures._record#",
+    "control.node_failures.NodeFailures._terminate#",
+    "control.node_failures.NodeFailures.reconcile#",
+    "control.node_failures.NodeFailures.run#2",
+    "control.ungater.Ungater._patch#",
+    "control.ungater.Ungater._read_again#",
+    "control.ungater.Ungater._send#",
+    "control.ungater.Ungater.reconcile#",
+    "control.ungater.Ungater.run#2",
+    "control.ungater.Ungater.run#3",
     "control.reconcile_job.JobReconciler._reconcile_parent#",
     "control.reconcile_job.JobReconciler.reconcile#1",
     "runner.group_controller.",
 )
-"""Jobs of other kinds than batch/v1 Job, and elastic Jobs, which the story does not have yet."""
+"""Jobs of other kinds than batch/v1 Job, elastic Jobs, and topologies: not in the story yet."""
 
 _LEFT_OUT = (*STREAMS, *OTHER_KINDS, USAGE)
 APART |= {each: "not part of the story" for each in points() if each.startswith(_LEFT_OUT)}

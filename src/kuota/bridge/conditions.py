@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from kuota.api.base import Condition, Json, condition
+from kuota.api.core import Pod
 
 MAX_MESSAGE = 32 * 1024
 """The maximum size of a condition's message, in bytes."""
@@ -102,3 +103,10 @@ class Conditions:
         The API server requires a message, even an empty one.
         """
         return [{"message": "", **msgspec.to_builtins(each)} for each in self._all]
+
+
+def failed_status(pod: Pod, type_: str, reason: str, message: str, now: float) -> Json:
+    """Return the status of a pod that failed for a reason that its kubelet does not report."""
+    conditions = Conditions(pod.status.conditions, now, pod.metadata.generation)
+    conditions.put(type_, True, reason, message, observed=False)
+    return {"phase": "Failed", "conditions": conditions.json()}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kuota.api.base import is_true
 from kuota.api.core import ENDED, Node, Pod
 from kuota.api.quantity import units
@@ -42,4 +44,9 @@ def pod_usage(pod: Pod) -> model.PodUsage | None:
 
 def placed_by_topology(pod: Pod) -> bool:
     """Whether the pod has a topology annotation, which placed pods of all workloads have."""
-    return any(name in (pod.metadata.annotations or {}) for name in _PLACED)
+    return topology_annotated(pod.metadata.annotations or {})
+
+
+def topology_annotated(annotations: Collection[str]) -> bool:
+    """Whether these annotations of a pod say that its node is chosen by its topology request."""
+    return any(name in annotations for name in _PLACED)

@@ -15,7 +15,7 @@ from kuota.api.match import has_taint_key
 from kuota.api.rules.metadata import PREFIX
 from kuota.engine.model import Struct
 
-from .conditions import Conditions
+from .conditions import failed_status
 
 SAFE = f"{PREFIX}safe-to-forcefully-delete"
 GRACE_S = 60.0
@@ -72,9 +72,7 @@ def _failed(pod: Pod, note: str, now: float) -> Json:
     """Return the status of a pod that cannot report any more; empty if it is already set."""
     if condition(pod.status.conditions, FAILED) is not None or _over(pod):
         return {}
-    conditions = Conditions(pod.status.conditions, now, pod.metadata.generation)
-    conditions.put(FAILED, True, REASON, note, observed=False)
-    return {"phase": "Failed", "conditions": conditions.json()}
+    return failed_status(pod, FAILED, REASON, note, now)
 
 
 def _given_up(pod: Pod) -> bool:

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which gated pods of an elastic job may be scheduled.
+"""Which gates are removed from the pods of an admitted Workload.
 
-The pods of all slices of a chain carry the name of the chain, and a scheduling gate from their
-template. As many pods run at once as the newest slice with quota has.
+Two gates hold pods back. Pods of elastic jobs wait for quota, because a job may create the pods of
+its next size before that size is admitted. Pods that are placed by topology wait for their node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kuota.api.base import Json, Key
-from kuota.api.core import is_terminated
-from kuota.api.podset import SLICE_ANNOTATION, WORKLOAD_ANNOTATION
+from kuota.api.podset import TOPOLOGY_GATE
 from kuota.api.rules.metadata import ELASTIC_JOB
-from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.engine.model import Struct
 
 from .draft import StoredWorkload
-from .job_pass.injections import POD_SET_LABEL
 from .job_pass.slices import counts_of
+from .topology_ungate import assigned, places
+from .workload_pods import Release, WorkloadPod
 
 _PROVISIONED = (
     "autoscaling.x-k8s.io/consume-provisioning-request",
@@ -27,70 +25,49 @@ _PROVISIONED = (
 """The annotations of admission checks that pods need before they are scheduled."""
 
 
-class ElasticPod(Struct):
-    """What matters about a pod that may belong to a chain of slices.
-
-    `gates` are all its scheduling gates, and `annotations` only those that checks set.
-    """
-
-    key: Key
-    version: str
-    chain: str
-    pod_set: str
-    ended: bool = False
-    gates: tuple[str, ...] = ()
-    annotations: Mapping[str, str] = {}
-    node_selector: Mapping[str, str] = {}
-
-    @property
-    def gated(self) -> bool:
-        return ELASTIC_JOB in self.gates
-
-
-def elastic_pod(pod: Json) -> ElasticPod:
-    """Return what matters about a pod."""
-    meta, spec = child(pod, "metadata"), child(pod, "spec")
-    annotations = string_map(meta.get("annotations"))
-    gates = (text(mapping(each).get("name")) for each in elements(spec.get("schedulingGates")))
-    return ElasticPod(
-        key=Key(text(meta.get("namespace")), text(meta.get("name"))),
-        version=text(meta.get("resourceVersion")),
-        chain=annotations.get(SLICE_ANNOTATION) or annotations.get(WORKLOAD_ANNOTATION) or "",
-        pod_set=string_map(meta.get("labels")).get(POD_SET_LABEL, ""),
-        ended=is_terminated(pod),
-        gates=tuple(gates),
-        annotations={key: annotations[key] for key in _PROVISIONED if key in annotations},
-        node_selector=string_map(spec.get("nodeSelector")),
-    )
-
-
 class ChecksDisagree(ValueError):
     """Two admission checks require different values. No pod can satisfy both."""
 
 
-class Release(Struct):
-    """The merge patch that releases a pod."""
+def releases(
+    active: StoredWorkload, pods: Iterable[WorkloadPod], *, elastic: bool, topology: bool
+) -> list[Release]:
+    """Return which pods of an admitted Workload lose gates, lowest names first.
 
-    key: Key
-    body: Json
-
-
-def releases(active: StoredWorkload, pods: Iterable[ElasticPod]) -> list[Release]:
-    """Return which pods of the chain of an admitted slice are released, lowest names first.
-
-    A pod that an earlier admission has tied to other nodes stays gated. Raises ChecksDisagree.
+    `elastic` and `topology` say which gates are removed. A pod that exceeds the quota of an elastic
+    job is not assigned a node, so both decisions agree on the pods. Raises ChecksDisagree and
+    OffsetInvalid.
     """
-    counts = counts_of(active)
-    live = [each for each in pods if not each.ended]
-    found: list[Release] = []
-    for name, count in counts.items():
+    live = sorted((each for each in pods if not each.ended), key=lambda each: each.key.name)
+    quota = {each.pod.key: each for each in _within_quota(active, live)} if elastic else {}
+    found = dict(quota)
+    if topology and assigned(active.obj):
+        held = (each for each in live if elastic and each.gated(ELASTIC_JOB))
+        exceeding = {each.key for each in held if each.key not in quota}
+        rest = [each for each in live if each.key not in exceeding]
+        for pod, selector in places(active.obj, rest):
+            placed = Release(pod=pod, gates=frozenset({TOPOLOGY_GATE}), node_selector=selector)
+            found[pod.key] = quota[pod.key].joined(placed) if pod.key in quota else placed
+    return [found[each.key] for each in live if each.key in found]
+
+
+def _within_quota(active: StoredWorkload, live: Sequence[WorkloadPod]) -> Iterator[Release]:
+    """Yield which pods of an elastic job its newest slice with quota covers.
+
+    A pod that an earlier admission has tied to other nodes stays gated.
+    """
+    for name, count in counts_of(active).items():
         members = [each for each in live if each.pod_set == name]
-        room = count - sum(not each.gated for each in members)
+        room = count - sum(not each.gated(ELASTIC_JOB) for each in members)
         updates = _updates(active, name)
-        gated = sorted((each for each in members if each.gated), key=lambda each: each.key.name)
-        waiting = [each for each in gated if _compatible(each, updates)]
-        found += [_release(each, updates) for each in waiting[: max(0, room)]]
-    return found
+        waiting = [e for e in members if e.gated(ELASTIC_JOB) and _compatible(e, updates)]
+        for pod in waiting[: max(0, room)]:
+            yield Release(
+                pod=pod,
+                gates=frozenset({ELASTIC_JOB}),
+                annotations=updates.annotations,
+                node_selector=updates.node_selector,
+            )
 
 
 class _Updates(Struct):
@@ -126,7 +103,7 @@ def _merge(into: dict[str, str], added: Mapping[str, str], pod_set: str) -> None
             )
 
 
-def _compatible(pod: ElasticPod, updates: _Updates) -> bool:
+def _compatible(pod: WorkloadPod, updates: _Updates) -> bool:
     return _agree(pod.annotations, updates.annotations) and _agree(
         pod.node_selector, updates.node_selector
     )
@@ -134,14 +111,3 @@ def _compatible(pod: ElasticPod, updates: _Updates) -> bool:
 
 def _agree(some: Mapping[str, str], others: Mapping[str, str]) -> bool:
     return all(some.get(key, value) == value for key, value in others.items())
-
-
-def _release(pod: ElasticPod, updates: _Updates) -> Release:
-    left = [{"name": each} for each in pod.gates if each != ELASTIC_JOB]
-    meta: Json = {"resourceVersion": pod.version}
-    if updates.annotations:
-        meta["annotations"] = updates.annotations
-    spec: Json = {"schedulingGates": left or None}
-    if updates.node_selector:
-        spec["nodeSelector"] = updates.node_selector
-    return Release(key=pod.key, body={"metadata": meta, "spec": spec})

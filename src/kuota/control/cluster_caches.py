@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from kuota.api.base import Json
 from kuota.api.core import Node
 from kuota.api.rules.report import child, text
+from kuota.api.topology_codec import HOSTNAME
 from kuota.bridge.cached import cached_node, reduced_pod
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKind
+from kuota.bridge.workload_pods import chain_of
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import trimmed
@@ -20,6 +22,10 @@ from kuota.kube.resources import NODES, PODS
 POD: GroupKind = ("", "Pod")
 ON_NODE = "node"
 """The index of pods by the name of the node that they are bound to."""
+FOR_NODE = "assigned node"
+"""The index of pods by the name of the node that their node selector names."""
+IN_CHAIN = "chain"
+"""The index of pods by their Workload, or by the first slice of their elastic job."""
 
 
 def node_informer(client: Client, clock: Clock) -> LazyInformer[Node]:
@@ -35,7 +41,7 @@ def pod_informer(client: Client, clock: Clock, kinds: Iterable[JobKind]) -> Lazy
         PODS,
         decode=_shrinking(kind.cached if kind is not None else reduced_pod),
         packs=kind.rarely_read if kind is not None else lambda pod: True,
-        indexers={ON_NODE: _node},
+        indexers={ON_NODE: _node, FOR_NODE: _hostname, IN_CHAIN: _chain},
         clock=clock,
     )
 
@@ -57,3 +63,15 @@ def _node(pod: Json) -> Iterator[str]:
     name = text(child(pod, "spec").get("nodeName"))
     if name:
         yield name
+
+
+def _hostname(pod: Json) -> Iterator[str]:
+    name = text(child(pod, "spec", "nodeSelector").get(HOSTNAME))
+    if name:
+        yield name
+
+
+def _chain(pod: Json) -> Iterator[str]:
+    chain = chain_of(pod)
+    if chain is not None:
+        yield str(chain)

@@ -36,13 +36,13 @@ from .deferred_events import DeferredEvents
 from .definitions import Definitions
 from .driver import Driver
 from .effects import Sender
-from .elastic_pods import ElasticPods
 from .facts import FactSource
 from .node_facts import NodeFacts
 from .node_labels import NodeLabels
 from .observer import Instrument, uninstrumented
 from .parts import ALL, WRITING, Part, Parts
 from .pending_reports import PendingReports
+from .pod_controllers import PodControllers
 from .reconcile_family import FamilyReconciler
 from .reconcile_job import JobReconciler, Occupied
 from .reconcile_queue import Name, QueueReconciler
@@ -103,10 +103,10 @@ class System:
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
         self._recovery = self._pod_recovery(client, recorder)
         self._families = self._family_reconciler()
-        self._elastic = self._elastic_pods(client)
         self._make_work_queues()
         self.node_labels = NodeLabels(self.world, self._node_labels_changed)
         kit = client, self.world, self.sender, self.clock, gates
+        self._pods = PodControllers(*kit, parts)
         self.checks = CheckControllers(*kit, OWN, config=config, worker_clients=worker_clients)
         self._definitions = self._followed_definitions(client)
         self._queue_reconciler = self._status_reconciler()
@@ -161,12 +161,6 @@ class System:
         if not self.lifecycle.gates.on(Gate.ConcurrentAdmission):
             return None
         return FamilyReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
-
-    def _elastic_pods(self, client: Client) -> ElasticPods | None:
-        gates = self.lifecycle.gates
-        if not gates.on(Gate.ElasticJobsViaWorkloadSlices) or Part.JOBS not in self.parts:
-            return None
-        return ElasticPods(client, self.world, self.clock, gates)
 
     def deferred_events(self) -> DeferredEvents:
         """Return a recorder for other controllers in this process.
@@ -254,9 +248,7 @@ class System:
             group.create_task(self._sample())
         if self._recovery is not None and Part.CORE in self.parts:
             group.create_task(self._recovery.run())
-        if self._elastic is not None:
-            self._elastic.follow()
-            group.create_task(self._elastic.run())
+        self._pods.follow(group)
         self._working = [group.create_task(each) for each in self._served()]
 
     def _log_decisions(self) -> None:
@@ -285,10 +277,7 @@ class System:
             passes = instrument("concurrentadmission", self._families.reconcile)
             stuck = self._stuck(WORKLOADS)
             found.append(serve(self._families.queue, passes, WORKLOAD_WORKERS, stuck))
-        if self._elastic is not None:
-            passes = instrument("elasticjobungater", self._elastic.reconcile)
-            found.append(serve(self._elastic.queue, passes, JOB_WORKERS))
-        return found
+        return [*found, *self._pods.served(instrument)]
 
     def _stuck(self, resource: Resource) -> Callable[[Key, Exception], None]:
         return lambda key, error: self._stuck_queue((resource, key), error)
@@ -332,8 +321,7 @@ class System:
             self._recovery.close()
         if self._families is not None:
             self._families.queue.close()
-        if self._elastic is not None:
-            self._elastic.queue.close()
+        self._pods.close()
         self.checks.close()
 
     def depths(self) -> dict[str, int]:
@@ -346,9 +334,7 @@ class System:
         }
         if self._families is not None:
             found["concurrentadmission"] = len(self._families.queue)
-        if self._elastic is not None:
-            found["elasticjobungater"] = len(self._elastic.queue)
-        return found | self.checks.depths()
+        return found | self._pods.depths() | self.checks.depths()
 
     async def _sample(self) -> None:
         """Decay the usage of LocalQueues, if admission fair sharing is enabled."""
