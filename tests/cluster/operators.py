@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the controllers of operators, as `scripts/operators` provides them, on a real API server.
+"""Runs controllers of operators and autoscalers that `make kube` provides, on a real API server.
 
 Their webhooks are not registered: manifests of tests contain what these would set.
 """
@@ -42,7 +42,7 @@ async def running(name: str, server: KubeServer, folder: Path) -> AsyncIterator[
     """
     program = definitions.provided().get(name)
     if program is None:
-        pytest.skip(f"the controller {name} is not built: run `make kube OPERATORS={name}`")
+        pytest.skip(f"the controller {name} is not built: run `make kube`")
     certificates = folder / "certs"
     _write_certificates(server, certificates)
     log = folder / f"{name}.log"
@@ -114,9 +114,17 @@ def _training(folder: Path, certificates: Path) -> list[str]:
     return [*addresses, *enabled, f"--webhook-server-port={free_port()}", "--kube-api-qps=500"]
 
 
+def _karpenter(folder: Path, certificates: Path) -> list[str]:
+    ports = [f"--metrics-port={free_port()}", f"--health-probe-port={free_port()}"]
+    # Pods that arrive within these times get nodes together.
+    batches = ["--batch-idle-duration=200ms", "--batch-max-duration=1s"]
+    return [*ports, *batches, "--disable-leader-election=true"]
+
+
 _FLAGS: dict[str, Callable[[Path, Path], list[str]]] = {
     "jobset": _configured("config.jobset.x-k8s.io/v1alpha1"),
     "lws": _configured("config.lws.x-k8s.io/v1alpha1"),
+    "karpenter": _karpenter,
     "kuberay": _kuberay,
     "training-operator": _training,
 }
