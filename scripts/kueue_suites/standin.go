@@ -138,6 +138,7 @@ type Process struct {
 	parts     string
 	gates     string
 	unwatched bool // The reconcilers of jobs do not write PodsReady, which a file cannot say.
+	spark     bool // A suite may set up its webhook without the gate, which a file needs.
 	command   *exec.Cmd
 	log       *os.File
 	done      chan error
@@ -198,7 +199,8 @@ func run(folder, asked, url string) (*Process, error) {
 	}
 	process := &Process{
 		asked: asked, folder: folder, parts: parts(), unwatched: unwatched(), log: log,
-		url: url,
+		spark: setup.Frameworks["sparkoperator.k8s.io/sparkapplication"],
+		url:   url,
 	}
 	if err := process.start(); err != nil {
 		return nil, err
@@ -214,8 +216,12 @@ func (p *Process) start() error {
 		filepath.Join(p.folder, "kubeconfig"), "--plain-metrics", "--parts", p.parts, "--v", "3",
 	}
 	gates := p.gates
-	if p.unwatched && !strings.Contains(gates, "DisableWaitForPodsReady") {
-		gates = strings.TrimPrefix(gates+",DisableWaitForPodsReady=true", ",")
+	for gate, needed := range map[string]bool{
+		"DisableWaitForPodsReady": p.unwatched, "SparkApplicationIntegration": p.spark,
+	} {
+		if needed && !strings.Contains(gates, gate) {
+			gates = strings.TrimPrefix(gates+","+gate+"=true", ",")
+		}
 	}
 	if gates != "" {
 		arguments = append(arguments, "--feature-gates", gates)

@@ -195,7 +195,8 @@ def _bound_faults(annotations: dict[str, str], at: str, pods: int | None) -> Ite
         return
     size = _outermost_size(value) if key == SLICE_LAYERS else whole(value)
     if size is not None and size > pods:
-        message = f"a slice of {size} pods does not fit in a pod set of {pods}"
+        # Kueue's text, because tools look for it.
+        message = f'Invalid value: "{size}": must not be greater than pod set count {pods}'
         yield invalid(f"{at}[{key}]", value, message, f"use {pods} or less")
 
 
