@@ -34,6 +34,7 @@ from kuota.kube.resources import (
 
 V = "kueue.x-k8s.io/v1beta2"
 SPACE = "kueue-system"
+T = "2026-01-02T03:04:05Z"
 SERVER = "https://worker.example.com:6443"
 
 
@@ -218,6 +219,10 @@ def test_what_is_left_over_in_a_worker_is_deleted_at_the_interval() -> None:
     async def story(fleet: Any) -> None:
         await fleet.api.apply(secret("near-secret", kubeconfig()), cluster("near"))
         await fleet.api.create(WORKLOADS, copy_of("kept"))
+        # Its check is not known, so nobody can say that it has no copies.
+        state = {"name": "elsewhere", "state": "Pending", "message": "", "lastTransitionTime": T}
+        status = {"status": {"admissionChecks": [state]}}
+        await fleet.api.patch(WORKLOADS, Key("team", "kept"), status, subresource="status")
         other = copy_of("of-another-manager")
         other["metadata"]["annotations"] = {"kuota.dev/multikueue-manager": "another"}
         await fleet.api.apply(

@@ -111,7 +111,10 @@ def test_the_end_of_a_copy_ends_the_workload_after_the_status_of_the_job() -> No
     stored = local(true("Admitted"), check="Ready", clusterName="a")
     over = [{"type": "Complete", "status": "True"}]
     there = remote(true("Finished", "Succeeded"), job=remote_job(succeeded=1, conditions=over))
-    found = plan(stored, jobs=(job(suspend=False),), remotes={"a": there})
+    fields: Json = {"jobs": (job(suspend=False),), "remotes": {"a": there}}
+    unsure = plan(stored, **fields)
+    assert (unsure.confirm, unsure.first) == ("a", ())
+    found = plan(stored, **fields, confirmed="a")
     kinds = [each.kind for each in found.first if isinstance(each, StatusPatch)]
     assert kinds == ["Job.batch", "Workload"]
     finished = status_after(found, stored)["conditions"][-1]

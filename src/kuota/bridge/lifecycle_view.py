@@ -250,6 +250,7 @@ class JobView(Struct):
     are the labels of its namespace; None if the namespace does not exist. `nesting` is why its
     owners cannot be determined. `occupied` are the UIDs of the jobs of this name, including deleted
     ones, whose pods may still have processes. It is None where nobody keeps track of processes.
+    `dispatching` are the names of the admission checks of MultiKueue.
     """
 
     key: Key
@@ -263,6 +264,7 @@ class JobView(Struct):
     nested_too_deep: bool = False
     nesting: str = ""
     occupied: frozenset[str] | None = None
+    dispatching: frozenset[str] = frozenset()
     flavors: Mapping[str, ResourceFlavor] = {}
     classes: Classes = Classes()
     config: LifecycleConfig = LifecycleConfig()

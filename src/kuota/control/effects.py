@@ -8,8 +8,8 @@ object and computes the effects again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import assert_never
+from collections.abc import Iterable, Mapping
+from typing import Protocol, assert_never
 
 from kuota.api.base import Json, Key
 from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch
@@ -20,13 +20,26 @@ from kuota.kube.events import Recorder
 from kuota.kube.resources import Resource
 
 from .keyed_locks import KeyedLocks
-from .world import World
+
+
+class WrittenObjects(Protocol):
+    """Where the objects of an API server are kept, which receives the responses to writes."""
+
+    @property
+    def resources(self) -> Mapping[str, Resource]:
+        """The resource of each kind that effects name."""
+
+    def wrote(self, resource: Resource, answer: Json) -> None:
+        """Store the response of a write."""
+
+    def json(self, resource: Resource, key: Key) -> Json | None:
+        """Return an object; None if it does not exist."""
 
 
 class Sender:
     """Sends effects through a client. Callers hold `locks` while they compute and send effects."""
 
-    def __init__(self, client: Client, world: World, recorder: Recorder) -> None:
+    def __init__(self, client: Client, world: WrittenObjects, recorder: Recorder) -> None:
         self._client = client
         self._world = world
         self.recorder = recorder

@@ -169,6 +169,12 @@ class JobCaches:
         now, stale = self._clock.now().timestamp(), informer.error is not None
         return kind.compose(job.key, members, self._gates, now, stale=stale)
 
+    def together(self, at: GroupKind, obj: Json) -> list[Json]:
+        """Return the objects that form one job with this one, including it."""
+        for group in self._groups_of(at, obj):
+            return list(self.informers[at].indexed(GROUP, str(group)))
+        return [obj]
+
     def pods_of(self, kind: PodParent, parent: JobKey) -> list[Json]:
         """Return the Pods that an object suspends."""
         return self._belonging([kind.pods], parent)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.gates import Gate
+from kuota.api.kueue import MULTIKUEUE
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child, mapping, string_map, text
 from kuota.bridge.draft import PassResult, StoredWorkload
@@ -204,10 +206,18 @@ class JobReconciler:
             nested_too_deep=too_deep,
             nesting=nesting,
             occupied=self._occupied(at) if self._occupied is not None else None,
+            dispatching=self._dispatching(),
             flavors=world.flavor_objects(),
             classes=world.classes(),
             config=self._config,
         )
+
+    def _dispatching(self) -> frozenset[str]:
+        if not self._config.gates.on(Gate.MultiKueue):
+            return frozenset()
+        checks = (each.value for each in self._world.checks.values())
+        found = (each for each in checks if each and each.spec.controller_name == MULTIKUEUE)
+        return frozenset(each.metadata.name for each in found)
 
     def _local_queue_labels(self, namespace: str, job: Json | None) -> dict[str, str]:
         name = queue_name(job) if job is not None else ""

@@ -93,6 +93,7 @@ class World:
         with_devices: bool = False,
     ) -> None:
         self._client, self._clock, self._added = client, clock, list[Informer[Any]]()
+        self.job_kinds = tuple(job_kinds)
         self._informers: dict[Resource, Informer[Any]] = {}
         self.resources: dict[str, Resource] = {each.kind: each for each in _EFFECTS}
         """The resource of each kind that effects name."""

@@ -12,8 +12,9 @@ from conformance.registry import Exercise, suite
 from conformance.world import gates_of
 from kuota.api.base import Key
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.dispatch_kinds import workload_index
 from kuota.bridge.jobs.job_webhook import defaulted
-from kuota.bridge.jobs.leader_worker_set import LeaderWorkerSet, workload_index
+from kuota.bridge.jobs.leader_worker_set import LeaderWorkerSet
 from kuota.bridge.jobs.pod_parent import ParentView
 
 KIND = LeaderWorkerSet()

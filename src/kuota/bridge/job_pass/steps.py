@@ -318,6 +318,8 @@ def at_rest(job_pass: JobPass) -> bool:
 
 def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
     config = job_pass.view.config
+    if job_pass.kind.stays_gated and _dispatched(job_pass, stored):
+        return
     try:
         given = injections(stored.obj, job_pass.view.flavors, config.gates)
         given = attributed(given, stored.obj, _cost_labels(job_pass))
@@ -334,6 +336,12 @@ def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
     for key in begun:
         note = f"Admitted by ClusterQueue {queue}"
         job_pass.add(Event.about(key, "Started", note, kind=job_pass.kind.name))
+
+
+def _dispatched(job_pass: JobPass, stored: StoredWorkload) -> bool:
+    """Whether MultiKueue runs the job in another cluster."""
+    checks = stored.obj.status.admission_checks or ()
+    return any(each.name in job_pass.view.dispatching for each in checks)
 
 
 def _cost_labels(job_pass: JobPass) -> Mapping[str, str]:

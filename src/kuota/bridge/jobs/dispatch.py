@@ -107,6 +107,14 @@ class Dispatch:
         """Return the status of a local job whose copy is lost, so that it has no pods."""
         return {}
 
+    def expected(self, job: Json) -> int:
+        """Return how many Workloads a job has, if they share its copy."""
+        return 1
+
+    def index(self, workload: Json) -> int | None:
+        """Return the position of one of several Workloads of a job; None if it is unknown."""
+        return None
+
     def workloads_of(self, remote: Json, gates: Gates) -> list[str]:
         """Return the names of the Workloads that a copy belongs to."""
         name = prebuilt(remote, gates)[0]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.rules.job_common import prebuilt, suspended
-from kuota.api.rules.metadata import elastic
-from kuota.api.rules.report import child, elements, integer, mapping, text
+from kuota.api.rules.metadata import PREFIX, annotation, elastic
+from kuota.api.rules.report import child, elements, integer, mapping, text, whole
+from kuota.api.rules.serving import replicas
 
 from ..job_pass.injections import MULTI_KUEUE_ORIGIN
 from .batch_job_state import end
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _CONTROLLER_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid", "job-name")
 _TEMPLATE_LABELS = ("spec", "template", "metadata", "labels")
 _COUNTERS = ("succeeded", "failed")
+WORKLOAD_INDEX = f"{PREFIX}component-workload-index"
 _PODS = ("active", "ready", "terminating")
 
 
@@ -149,6 +151,17 @@ class LeaderWorkerSetDispatch(ServingDispatch):
             "spec": child(job, "spec"),
         }
         return _with_uid(put(found, ("metadata", "labels", MULTI_KUEUE_ORIGIN), origin), job)
+
+    def expected(self, job: Json) -> int:
+        return replicas(job)
+
+    def index(self, workload: Json) -> int | None:
+        return workload_index(workload)
+
+
+def workload_index(workload: Json) -> int | None:
+    """Return the index of the replica of a Workload; None if it is unknown."""
+    return whole(annotation(workload, WORKLOAD_INDEX) or "")
 
 
 def _with_uid(copy: Json, job: Json) -> Json:

@@ -94,6 +94,8 @@ class JobKind(ABC):
     """Whether its objects get Workloads. Otherwise their Pods are queued."""
     mutated_on_update: ClassVar[bool] = False
     """Whether changed jobs get defaults too."""
+    stays_gated: ClassVar[bool] = False
+    """Whether jobs that MultiKueue dispatches must not start here. Others have `managedBy`."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Other integrations that are enabled together with this one."""
 

@@ -25,7 +25,7 @@ from ..draft import PassResult, StoredWorkload
 from ..effects import Delete
 from .ancestor import GroupKind, Lookup
 from .dispatch import Dispatch
-from .dispatch_kinds import LeaderWorkerSetDispatch
+from .dispatch_kinds import WORKLOAD_INDEX, LeaderWorkerSetDispatch
 from .fields import put
 from .job_webhook import waits_for_quota
 from .pod_gates import ROLE_HASH, deleting, has_gate, ungated
@@ -44,7 +44,6 @@ SET_NAME = f"{DOMAIN}/name"
 GROUP_INDEX = f"{DOMAIN}/group-index"
 WORKER_INDEX = f"{DOMAIN}/worker-index"
 LEADER_NAME = f"{DOMAIN}/leader-name"
-WORKLOAD_INDEX = f"{PREFIX}component-workload-index"
 INDEX_OFFSET = f"{PREFIX}pod-index-offset"
 LEADER, WORKER, MAIN = "leader", "worker", "main"
 MAX_REPLICAS = 1_000_000
@@ -67,11 +66,6 @@ def size(obj: Json) -> int:
     """Return the number of Pods of a replica, by default 1."""
     found = integer(child(obj, *_TEMPLATES).get("size"))
     return 1 if found is None else found
-
-
-def workload_index(workload: Json) -> int | None:
-    """Return the index of the replica of a Workload; None if it is unknown."""
-    return whole(annotation(workload, WORKLOAD_INDEX) or "")
 
 
 class LeaderWorkerSet(ServingKind):

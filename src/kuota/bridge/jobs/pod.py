@@ -66,6 +66,7 @@ class PodKind(JobKind):
     described_suspension = "scheduling gate; stopping deletes the pod"
     gvk = FRAMEWORKS[POD]
     ancestors = False
+    stays_gated = True
 
     def __init__(self, *, only_with_parent: bool = False) -> None:
         self._only_with_parent = only_with_parent

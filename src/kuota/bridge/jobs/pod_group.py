@@ -42,6 +42,7 @@ class PodGroup(JobKind):
     described_suspension = "scheduling gate; stopping deletes the pods"
     gvk = GroupVersionKind("", "v1", "PodGroup")
     ancestors = False
+    stays_gated = True
     member: ClassVar[GroupKind] = (FRAMEWORKS[POD].group, FRAMEWORKS[POD].kind)
 
     def __init__(self, *, only_with_parent: bool = False) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from kuota.api.base import Json, Key
-from kuota.api.config.defaults import default_configuration
+from kuota.api.config.defaults import ALL_AT_ONCE, default_configuration
 from kuota.api.config.shapes import Configuration, MultiKueue
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import AdmissionCheck
@@ -24,6 +24,9 @@ from .activity import check_activity
 from .check_changes import CheckChanges
 from .clusters import ClusterReconciler
 from .collector import Collector
+from .dispatcher import Dispatcher
+from .group import LOST_S, STEP_SIZE, Settings
+from .groups import Groups
 from .link import SYSTEM_NAMESPACE, Purpose
 from .links import Links, MakeClient
 from .objects import MultiKueueObjects
@@ -74,6 +77,8 @@ class MultiKueueController:
         self._collector = Collector(
             self.clusters, kinds, origin, self._workload, self.identity, clock
         )
+        self._multi, self._gates = multi, gates
+        self.dispatcher = self._dispatcher(sender, clock)
         self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
         self._quota: QuotaWriter | None = None
         if automated:
@@ -83,6 +88,25 @@ class MultiKueueController:
         """Return the identity of this cluster; "" if it is unknown."""
         found = self._world.json(NAMESPACES, SYSTEM_NAMESPACE)
         return str(found["metadata"].get("uid") or "") if found is not None else ""
+
+    def _dispatcher(self, sender: Sender, clock: Clock) -> Dispatcher:
+        world, objects, clusters = self._world, self.objects, self.clusters
+        groups = Groups(world, objects, clusters, self._settings)
+        return Dispatcher(world, sender, clock, objects, clusters, groups)
+
+    def _settings(self) -> Settings:
+        multi, gates = self._multi, self._gates
+        steps = multi.incremental_dispatcher_config
+        configured = gates.on(Gate.MultiKueueIncrementalDispatcherConfig)
+        timeout = multi.worker_lost_timeout
+        return Settings(
+            origin=multi.origin,
+            manager=self.identity(),
+            worker_lost_timeout_s=timeout / 1e9 if timeout is not None else LOST_S,
+            dispatcher=multi.dispatcher_name or ALL_AT_ONCE,
+            step_size=(steps.step_size if steps and configured else None) or STEP_SIZE,
+            gates=gates,
+        )
 
     def activity(self, check: AdmissionCheck) -> Activity | None:
         """Return whether a check can be used; None while its configuration is unknown."""
@@ -106,6 +130,7 @@ class MultiKueueController:
             group.create_task(self._links.run())
             self._cluster_reconciler.follow()
             self._changes.follow()
+            self.dispatcher.follow()
             if self._quota is not None:
                 self._quota.follow()
             for each in self._loops():
@@ -114,6 +139,7 @@ class MultiKueueController:
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         found = [
             self._cluster_reconciler.run(),
+            self.dispatcher.run(),
             self._collector.run(self._gc_interval_s),
         ]
         return found if self._quota is None else [*found, self._quota.run()]
@@ -122,6 +148,7 @@ class MultiKueueController:
         """Start nothing more, and let `run` return."""
         self._closed.set()
         self._cluster_reconciler.queue.close()
+        self.dispatcher.queue.close()
         if self._quota is not None:
             self._quota.queue.close()
 

@@ -18,6 +18,9 @@ from kuota.bridge.effects import Effect
 from kuota.bridge.jobs.dispatch import Dispatch
 from kuota.engine.model import Struct
 
+LOST_S = 900.0
+STEP_SIZE = 3
+
 
 class Settings(Struct):
     """The section `multiKueue` of the configuration, and the gates."""
@@ -25,9 +28,9 @@ class Settings(Struct):
     origin: str = "multikueue"
     manager: str = ""
     """The identity of this cluster; "" if it is unknown."""
-    worker_lost_timeout_s: float = 900.0
+    worker_lost_timeout_s: float = LOST_S
     dispatcher: str = ALL_AT_ONCE
-    step_size: int = 3
+    step_size: int = STEP_SIZE
     gates: Gates = Gates()
 
 
@@ -88,6 +91,10 @@ class Group(Struct):
     index: int | None = None
     expected: int | None = None
     round_started: float | None = None
+    confirmed: str = ""
+    """The cluster whose jobs were read after its Workloads were known, for `Plan.confirm`."""
+    failures: Mapping[str, str] = {}
+    """Why the last writes to clusters failed, if a user has to correct something."""
 
     @property
     def gates(self) -> Gates:
@@ -110,6 +117,8 @@ class Plan(Struct):
     requeue_after_s: float | None = None
     fault: str = ""
     nominated: bool = False
+    confirm: str = ""
+    """The cluster whose jobs have to be read for another pass, which can then finish."""
     dispatched: tuple[str, ...] = ()
     """The clusters that get a copy of the Workload."""
     admitted: str = ""

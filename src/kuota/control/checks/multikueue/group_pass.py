@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from kuota.api.base import Condition, Json, true_condition
+from kuota.api.base import Condition, Json, condition, true_condition
 from kuota.api.merge_patch import difference
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, text
@@ -38,6 +38,7 @@ class GroupPass:
         self.needs: tuple[str, ...] | None = None
         """The clusters whose writes have to succeed before those to the local Workload."""
         self.nominated = False
+        self.confirm = ""
         self.dispatched: list[str] = []
         self.admitted = ""
         self._job_status: list[Effect] = []
@@ -115,6 +116,18 @@ class GroupPass:
     def fail(self, why: str) -> None:
         """Repeat the pass later."""
         self._faults.append(why)
+
+    def report(self) -> None:
+        """Say in the message of a pending check why the Workload is not dispatched everywhere."""
+        check = self.group.check
+        if check is None or check.state != "Pending":
+            return
+        known = [*self._faults, *_obstacles(self)]
+        known += [f"cluster {name}: {why}" for name, why in sorted(self.group.failures.items())]
+        if known:
+            self.set_check("Pending", OBSTACLE + "; ".join(dict.fromkeys(known)))
+        elif check.message.startswith(OBSTACLE):
+            self.set_check("Pending", "Waiting for a cluster to admit the workload")
 
     def sync_job(self, cluster: str, *, create: bool = True) -> bool:
         """Copy the status of the remote job, or create it. Returns whether that succeeded.
@@ -196,11 +209,22 @@ class GroupPass:
             requeue_after_s=result.requeue_after_s,
             fault="; ".join(self._faults),
             nominated=self.nominated,
+            confirm=self.confirm,
             dispatched=tuple(self.dispatched),
             admitted=self.admitted,
         )
 
 
+def _obstacles(group_pass: GroupPass) -> Iterable[str]:
+    """Yield why clusters cannot admit their copy before somebody corrects something there."""
+    for cluster, stored in group_pass.copies():
+        found = condition(stored.obj.status.conditions, "QuotaReserved")
+        if found is not None and found.status == "False" and found.reason in _MISCONFIGURED:
+            yield f"cluster {cluster}: {found.message}"
+
+
+OBSTACLE = "Not dispatched everywhere: "
+_MISCONFIGURED = ("Inadmissible", "Misconfigured")
 SOON_S = 2.0
 """When a status that could not be copied yet is tried again."""
 

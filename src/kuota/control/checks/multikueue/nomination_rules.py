@@ -84,6 +84,7 @@ def nominate(group_pass: GroupPass) -> bool:
     if found.next_s is not None:
         group_pass.draft.requeue_after(found.next_s)
     _synchronize(group_pass, found.clusters, gated=True)
+    group_pass.report()
     return True
 
 

@@ -108,7 +108,10 @@ def finished_there(group_pass: GroupPass) -> bool:
     cluster, end = found
     if end.reason in UNFINISHED and not group_pass.elastic:
         return _unfinished(group_pass, cluster, end.reason)
-    if group_pass.sync_job(cluster, create=False):
+    if group_pass.group.confirmed != cluster:
+        # The watches of Workloads and of jobs are independent: the known status may be older.
+        group_pass.confirm = cluster
+    elif group_pass.sync_job(cluster, create=False):
         group_pass.draft.set_condition("Finished", True, end.reason, end.message)
     return True
 

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reconciles dispatched Workloads with their copies, using `rules`.
+
+A pass reads caches only. Its writes go to all clusters at once, so that a slow cluster delays only
+the Workloads that need it. Nothing but the start of rounds of the incremental dispatcher is kept in
+memory: after a restart, every pass continues from the objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from kuota.api.base import Json, Key
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.effects import Effect, Event
+from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.dispatch import OWNER_GVK, ForeignObject
+from kuota.bridge.jobs.kind import JobKey, key_of
+from kuota.control.cached_object import CachedObject
+from kuota.control.effects import Sender
+from kuota.control.world import World
+from kuota.kube.clock import Clock
+from kuota.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from kuota.kube.resources import WORKLOADS
+from kuota.kube.workqueue import RetryLater, WorkQueue, serve
+
+from .copies import owned
+from .group import Group, Plan
+from .group_pass import EVENT
+from .groups import Groups
+from .objects import MultiKueueObjects
+from .remote import RemoteChange, RemoteClusters
+from .remote_sender import MissingThere, RemoteSender
+from .rules import reconcile_group
+
+WORKERS = 32
+"""Passes at a time. Most of a pass is waiting for clusters."""
+
+_LASTING = (ForeignObject, Invalid, Forbidden, MissingThere)
+"""Failures that somebody has to correct."""
+
+Reported = Callable[[str, str], None]
+"""Called with a ClusterQueue and a cluster."""
+
+_log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Observes all objects that concern dispatched Workloads, and runs their passes."""
+
+    def __init__(
+        self,
+        world: World,
+        sender: Sender,
+        clock: Clock,
+        objects: MultiKueueObjects,
+        clusters: RemoteClusters,
+        groups: Groups,
+    ) -> None:
+        self._world, self._sender, self._clock = world, sender, clock
+        self._objects, self._clusters, self._groups = objects, clusters, groups
+        self.queue: WorkQueue[Key] = WorkQueue(clock)
+        self._known: set[Key] = set()
+        self._deleted: dict[Key, StoredWorkload] = {}
+        self._rounds: dict[Key, float] = {}
+        self._failures: dict[Key, dict[str, str]] = {}
+        self._said: dict[Key, str] = {}
+        self.on_dispatched: list[Reported] = []
+        self.on_admitted: list[Reported] = []
+
+    def follow(self) -> None:
+        """Enqueue Workloads from now on, beginning with all existing ones."""
+        self._clusters.observe(self._remote)
+        self._clusters.observe_connections(self._connection)
+        self._world.workloads.observe(self._workload)
+        self._world.checks.observe(self._everything)
+        self._objects.configs.observe(self._everything)
+        for kind, informer in self._world.jobs.items():
+            informer.observe(partial(self._job, kind))
+
+    async def run(self) -> None:
+        """Reconcile until closed."""
+        await serve(self.queue, self.reconcile, WORKERS, self._stuck)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Run one pass over a Workload. Returns the seconds until the next one, if any.
+
+        Raises RetryLater, and what writes to the manager's API server raise.
+        """
+        now = self._clock.now().timestamp()
+        group = self._group(key, now)
+        if group is None:
+            return None
+        plan = reconcile_group(group, now)
+        if plan.confirm:
+            await self._read_jobs(plan.confirm, group)
+            group = self._group(key, now, confirmed=plan.confirm)
+            if group is None:
+                return None
+            plan = reconcile_group(group, now)
+        async with self._sender.locks.hold(key):
+            await self._sender.send(self._news(key, plan.first))
+        failed = await self._send_all(key, plan.remote)
+        if not failed.keys() & set(plan.needs):
+            async with self._sender.locks.hold(key):
+                await self._sender.send(self._news(key, plan.last))
+        self._settle(key, group, plan, failed, now)
+        return plan.requeue_after_s
+
+    async def _read_jobs(self, name: str, group: Group) -> None:
+        """Read the copies of the job from a cluster into its cache. Raises RetryLater."""
+        cluster, dispatch = self._clusters.get(name), group.dispatch
+        if cluster is None or dispatch is None:
+            raise RetryLater(f"cluster {name} is gone")
+        resource = self._world.job_caches.resources[dispatch.name]
+        for job in group.jobs:
+            try:
+                found = await cluster.client.get(resource, key_of(job))
+            except NotFound:
+                continue
+            except KubeError as error:
+                raise RetryLater(f"cluster {name}: {error}") from error
+            if owned(found, group.settings):
+                cluster.wrote(dispatch.group_kind, found)
+
+    def _group(self, key: Key, now: float, confirmed: str = "") -> Group | None:
+        cached = self._world.workload(key)
+        gone = cached is None
+        stored = self._deleted.get(key) if cached is None else cached.value
+        if stored is None:
+            self._forget(key)
+            return None
+        return self._groups.group(
+            stored,
+            now,
+            deleted=gone or stored.deleting,
+            confirmed=confirmed,
+            round_started=self._rounds.get(key),
+            failures=self._failures.get(key, {}),
+        )
+
+    async def _send_all(
+        self, key: Key, writes: Mapping[str, Sequence[Effect]]
+    ) -> dict[str, Exception]:
+        """Write to all clusters at the same time. Returns what failed, by cluster."""
+        names = list(writes)
+        results = await asyncio.gather(
+            *(self._send(name, writes[name]) for name in names), return_exceptions=True
+        )
+        failed: dict[str, Exception] = {}
+        for name, result in zip(names, results, strict=True):
+            if isinstance(result, Exception):
+                failed[name] = result
+            elif isinstance(result, BaseException):
+                raise result
+        return failed
+
+    async def _send(self, name: str, effects: Sequence[Effect]) -> None:
+        cluster = self._clusters.get(name)
+        if cluster is None:
+            raise RetryLater(f"cluster {name} is gone")
+        origin, recorder = self._groups.settings().origin, self._sender.recorder
+        resources = self._world.job_caches.resources
+        await RemoteSender(cluster, resources, origin, recorder).send(effects)
+
+    def _settle(
+        self, key: Key, group: Group, plan: Plan, failed: Mapping[str, Exception], now: float
+    ) -> None:
+        """Note what a pass did. Raises RetryLater if it has to be repeated."""
+        if plan.nominated:
+            self._rounds[key] = now
+        queue = group.local.obj.status.admission
+        for cluster in plan.dispatched:
+            if cluster not in failed:
+                self._report(self.on_dispatched, queue.cluster_queue if queue else "", cluster)
+        if plan.admitted and plan.admitted not in failed:
+            self._report(self.on_admitted, queue.cluster_queue if queue else "", plan.admitted)
+        if group.deleted and self._world.workload(key) is None and not failed:
+            self._forget(key)
+        self._remember_failures(key, failed)
+        self._say(key, plan)
+        for each in failed.values():
+            if isinstance(each, Conflict):
+                raise each
+        if failed:
+            raise RetryLater("; ".join(f"cluster {name}: {why}" for name, why in failed.items()))
+        if plan.fault:
+            raise RetryLater(plan.fault)
+
+    def _say(self, key: Key, plan: Plan) -> None:
+        """Record an event about what somebody has to correct."""
+        faults = [f"cluster {name}: {why}" for name, why in self._failures.get(key, {}).items()]
+        note = "; ".join(filter(None, [plan.fault, *faults]))
+        if note and self._said.get(key) != note:
+            self._said[key] = note
+            self._sender.record(Event.about(key, EVENT, note, warning=True))
+
+    def _remember_failures(self, key: Key, failed: Mapping[str, Exception]) -> None:
+        """Keep failures for the next pass, which writes them into the message of the check."""
+        lasting = {name: str(why) for name, why in failed.items() if isinstance(why, _LASTING)}
+        unexpected = [
+            why
+            for why in failed.values()
+            if not isinstance(why, (*_LASTING, KubeError, RetryLater))
+        ]
+        if unexpected:
+            raise unexpected[0]
+        if lasting:
+            self._failures[key] = lasting
+        elif not failed:
+            self._failures.pop(key, None)
+
+    @staticmethod
+    def _report(observers: list[Reported], queue: str, cluster: str) -> None:
+        for each in observers:
+            each(queue, cluster)
+
+    def _news(self, key: Key, effects: Sequence[Effect]) -> list[Effect]:
+        """Remove an event that repeats the last one about this Workload."""
+        found: list[Effect] = []
+        for each in effects:
+            if isinstance(each, Event):
+                if self._said.get(key) == each.note:
+                    continue
+                self._said[key] = each.note
+            found.append(each)
+        return found
+
+    def _forget(self, key: Key) -> None:
+        self._known.discard(key)
+        self._deleted.pop(key, None)
+        self._rounds.pop(key, None)
+        self._failures.pop(key, None)
+        self._said.pop(key, None)
+
+    def _workload(
+        self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
+    ) -> None:
+        cached = new or old
+        assert cached is not None
+        stored = cached.value
+        if stored is None:
+            return
+        if new is None:
+            if cached.key in self._known:
+                self._deleted[cached.key] = stored
+                self.queue.add(cached.key)
+            return
+        self._deleted.pop(cached.key, None)
+        if self._groups.concerned(stored):
+            self._known.add(cached.key)
+            self.queue.add(cached.key)
+        elif cached.key in self._known and not stored.reserved:
+            self._rounds.pop(cached.key, None)
+        for each in self._siblings(stored):
+            self.queue.add(each)
+
+    def _siblings(self, stored: StoredWorkload) -> set[Key]:
+        """Return the other dispatched Workloads of the same job, which wait for one another."""
+        meta = stored.obj.metadata
+        if not meta.annotations or OWNER_GVK not in meta.annotations:
+            return set()
+        shared = (
+            JobKey((each.api_version.rpartition("/")[0], each.kind), Key(meta.namespace, each.name))
+            for each in meta.owner_references or ()
+        )
+        keys = {key for job in shared for key in self._groups.sharing(job.kind, job.key)}
+        return keys & self._known - {stored.key}
+
+    def _remote(self, change: RemoteChange) -> None:
+        for key in self._groups.index.changed(change):
+            self._known.add(key)
+            self.queue.add(key)
+
+    def _connection(self, name: str) -> None:
+        if self._clusters.get(name) is None:
+            self._groups.index.forget(name)
+        self._add_all()
+
+    def _everything(self, old: object, new: object) -> None:
+        """Enqueue everything: which Workloads are dispatched, and where to, may have changed."""
+        for cached in self._world.workloads.values():
+            if cached.value is not None and self._groups.concerned(cached.value):
+                self._known.add(cached.key)
+        self._add_all()
+
+    def _add_all(self) -> None:
+        for key in self._known:
+            self.queue.add(key)
+
+    def _job(self, at: GroupKind, old: Json | None, new: Json | None) -> None:
+        """Enqueue the Workloads of a job that was changed or resumed, or that exists now."""
+        if new is None or (old is not None and old.get("spec") == new.get("spec")):
+            return
+        for job in self._world.job_caches.jobs_of(at, new):
+            found = [*self._world.workloads_of(job), *self._world.workloads_owned_by(job)]
+            for each in found:
+                if each.key in self._known:
+                    self.queue.add(each.key)
+
+    def _stuck(self, key: Key, error: Exception) -> None:
+        self._sender.record_internal_error(WORKLOADS.kind, key, "Dispatching it", error)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stories of a manager and its workers, from the submission of a Job to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from control.multikueue_fleet import told
+from control.objects import job
+from kuota.api.base import Key
+from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, WORKLOADS
+
+
+def test_a_job_runs_in_one_cluster_and_ends_everywhere() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        assert fleet.cluster_of("train") == place
+        assert fleet.says("train", "Admitted") == "True/Admitted"
+        (other,) = (each for name, each in fleet.members.items() if name != place)
+        assert other.copies() == 0
+        assert fleet.active("train") == 1
+        assert not fleet.suspended("train")
+        await fleet.members[place].kubelet.succeed("train")
+        await fleet.rest(10)
+        assert fleet.says("train", "Finished") == "True/Succeeded"
+        assert fleet.job("train")["status"]["succeeded"] == 1
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+
+    told(scene)
+
+
+def test_jobs_spread_over_the_clusters_and_wait_for_room() -> None:
+    async def scene(fleet: Any) -> None:
+        for number in range(5):
+            await fleet.submit(f"j{number}", "2")
+        await fleet.rest(20)
+        running = [name for each in fleet.members.values() for name in each.running()]
+        assert len(running) == 4
+        assert len(set(running)) == 4
+        (waiting,) = {f"j{number}" for number in range(5)}.difference(running)
+        assert fleet.state(waiting) == "Pending"
+        (place,) = fleet.where("j0")
+        await fleet.members[place].kubelet.succeed("j0")
+        await fleet.rest(20)
+        assert fleet.where(waiting) == [place]
+
+    told(scene)
+
+
+def test_the_deletion_of_a_job_leaves_nothing_in_any_cluster() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        await fleet.api.delete(JOBS, Key("team", "train"))
+        await fleet.rest(10)
+        assert fleet.workloads("train") == []
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+
+    told(scene)
+
+
+def test_a_lost_cluster_keeps_its_job_until_the_timeout_and_loses_it_for_good_after() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        lost = fleet.members[place]
+        (other,) = (name for name in fleet.members if name != place)
+        lost.line.cut()
+        await fleet.rest(100)
+        assert fleet.cluster_of("train") == place
+        await fleet.rest(250)
+        assert fleet.cluster_of("train") == other
+        assert fleet.where("train") == sorted([place, other], key=list(fleet.members).index)
+        lost.line.mend()
+        await fleet.rest(400)
+        assert fleet.where("train") == [other]
+        assert lost.copies() == 0
+        await fleet.members[other].kubelet.succeed("train")
+        await fleet.rest(10)
+        assert fleet.says("train", "Finished") == "True/Succeeded"
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+
+    told(scene, multi={"workerLostTimeout": "5m"})
+
+
+def test_a_cluster_that_returns_in_time_keeps_its_job() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        fleet.members[place].line.cut()
+        await fleet.rest(100)
+        await fleet.members[place].kubelet.succeed("train")
+        fleet.members[place].line.mend()
+        await fleet.rest(400)
+        assert fleet.says("train", "Finished") == "True/Succeeded"
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+
+    told(scene, multi={"workerLostTimeout": "15m"})
+
+
+def test_a_preemption_in_a_cluster_leads_to_another_dispatch() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train", "3")
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        (copy,) = fleet.members[place].api.all(WORKLOADS)
+        stopped = {"spec": {"active": False}}
+        await fleet.members[place].api.patch(
+            WORKLOADS, Key("team", copy["metadata"]["name"]), stopped
+        )
+        await fleet.rest(200)
+        assert len(fleet.where("train")) == 1
+        assert fleet.says("train", "Admitted") == "True/Admitted"
+
+    told(scene)
+
+
+def test_an_eviction_by_the_manager_stops_the_job_and_releases_its_quota_once() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        await fleet.edit_workload("train", {"spec": {"active": False}})
+        await fleet.rest(30)
+        assert fleet.where("train") == []
+        assert fleet.says("train", "QuotaReserved").startswith("False/")
+        assert fleet.suspended("train")
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+        await fleet.edit_workload("train", {"spec": {"active": True}})
+        await fleet.rest(30)
+        assert len(fleet.where("train")) == 1
+
+    told(scene)
+
+
+def test_a_cluster_that_is_taken_out_of_the_configuration_loses_its_jobs() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        (other,) = (name for name in fleet.members if name != place)
+        await fleet.edit(MULTI_KUEUE_CONFIGS, "fleet", {"spec": {"clusters": [other]}})
+        await fleet.rest(200)
+        assert fleet.where("train") == [other]
+        assert fleet.members[place].copies() == 0
+
+    told(scene)
+
+
+def test_a_job_that_its_own_controller_manages_is_rejected() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train", manager="kubernetes.io/job-controller")
+        await fleet.rest(10)
+        assert fleet.where("train") == []
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+        assert fleet.workload("train")["spec"].get("active") is False
+
+    told(scene)
+
+
+def test_an_object_of_somebody_else_is_left_alone_and_reported() -> None:
+    async def scene(fleet: Any) -> None:
+        for each in fleet.members.values():
+            await each.api.create(JOBS, job("train", queue=""))
+        await fleet.submit("train")
+        await fleet.rest(20)
+        for each in fleet.members.values():
+            (found,) = each.api.all(JOBS)
+            assert "labels" not in found["metadata"] or not found["metadata"]["labels"]
+        assert "MultiKueue" in fleet.events("Workload")
+        assert fleet.state("train") == "Pending"
+
+    told(scene)
