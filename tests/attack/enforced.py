@@ -45,6 +45,10 @@ from runner.machine import one_node
 TEAM, OTHERS = "vision", "speech"
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
+TRAIN_JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+TRAINING_RUNTIMES = Resource(
+    "trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime"
+)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 PATIENT = "trap '' TERM; while ! test -e END; do sleep 0.05; done"
@@ -155,6 +159,7 @@ async def enforced(
         cgroups=Cgroups(refusal="there is no cgroup v2 in tests"),
         may_create=quota.may_create,
         others=system.world.jobs,
+        look_up=system.world.find,
     )
     tasks = [asyncio.create_task(each.run()) for each in (runner, system, quota)]
     (state_dir / "devices.json").write_text("{}")
@@ -162,7 +167,7 @@ async def enforced(
         yield found
     finally:
         # Owners first: their controllers would create the Jobs again.
-        for kind in (JOB_SETS, PYTORCH_JOBS, DEPLOYMENTS, STATEFUL_SETS, JOBS):
+        for kind in (TRAIN_JOBS, JOB_SETS, PYTORCH_JOBS, DEPLOYMENTS, STATEFUL_SETS, JOBS):
             for each in found.store.list(kind.name).items:
                 key = Key(each["metadata"]["namespace"], each["metadata"]["name"])
                 with suppress(NotFound):

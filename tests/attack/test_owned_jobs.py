@@ -15,7 +15,16 @@ from typing import Any
 
 import pytest
 
-from attack.enforced import JOB_SETS, PATIENT, PYTORCH_JOBS, TEAM, Enforced, holder
+from attack.enforced import (
+    JOB_SETS,
+    PATIENT,
+    PYTORCH_JOBS,
+    TEAM,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
+    Enforced,
+    holder,
+)
 from attack.test_quota import QUEUE, play, refused, waits
 from kuota.api.base import Json, Key
 from kuota.kube.errors import NotFound
@@ -163,5 +172,39 @@ def test_processes_run_as_the_author_whatever_the_templates_say(tmp_path: Path) 
         (pod,) = machine.pods("set-a-0")
         assert forged.keys().isdisjoint(pod["metadata"]["annotations"])
         assert PATIENT in pod["spec"]["containers"][0]["command"]
+
+    play(tmp_path, story)
+
+
+def test_a_runtime_cannot_give_a_running_train_job_more(tmp_path: Path) -> None:
+    async def story(machine: Enforced) -> None:
+        step = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+        pod = template({})
+        pod["spec"]["containers"][0]["name"] = "node"
+        jobs: Json = {"metadata": {"labels": step}, "spec": {"template": pod}}
+        runtime: Json = {
+            "metadata": {"name": "runtime", "namespace": TEAM},
+            "spec": {
+                "template": {"spec": {"replicatedJobs": [{"name": "node", "template": jobs}]}}
+            },
+        }
+        await machine.ann.create(TRAINING_RUNTIMES, runtime)
+        reference = {"kind": "TrainingRuntime", "name": "runtime"}
+        made = _queued("tune", {"runtimeRef": reference, "trainer": {"numNodes": 1}})
+        await holding(machine, TRAIN_JOBS, made, "tune-node-0")
+        (pod,) = machine.pods("tune-node-0")
+        container = jobs["spec"]["template"]["spec"]["containers"][0]
+        amounts = {"nvidia.com/gpu": 4}
+        container["resources"] = {"limits": amounts, "requests": amounts}
+        more = {"spec": runtime["spec"]}
+        key = Key(TEAM, "runtime")
+        await machine.ann.patch(TRAINING_RUNTIMES, key, more, kind=Patch.MERGE)
+        machine.let_end(pod)
+        await machine.settle()
+        assert machine.held() <= 1
+        assert all(
+            pod["metadata"]["uid"] == each["metadata"]["uid"]
+            for each in machine.pods("tune-node-0")
+        )
 
     play(tmp_path, story)

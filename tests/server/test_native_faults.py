@@ -76,4 +76,4 @@ def test_what_is_nested_without_end_is_a_fault() -> None:
 def test_kinds_are_known_by_version_and_name() -> None:
     assert native_kind("batch/v1", "Job")
     assert not native_kind("v1", "Job")
-    assert not native_kind("apps/v1", "Deployment")
+    assert not native_kind("apps/v1", "DaemonSet")

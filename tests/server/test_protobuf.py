@@ -109,8 +109,8 @@ def test_delete_options_are_read_in_whatever_group_they_come() -> None:
 
 
 def test_an_unknown_kind_is_named() -> None:
-    with pytest.raises(UnsupportedMedia, match="apps/v1 Deployment"):
-        decoded(_body("apps/v1", "Deployment", b""))
+    with pytest.raises(UnsupportedMedia, match="apps/v1 DaemonSet"):
+        decoded(_body("apps/v1", "DaemonSet", b""))
 
 
 @pytest.mark.parametrize(

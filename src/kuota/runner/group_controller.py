@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from kuota.api.base import Json, Key
+from kuota.bridge.jobs.ancestor import Lookup
+from kuota.bridge.jobs.kind import JobKind, resolved
+from kuota.bridge.jobs.registry import ALL
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import AlreadyExists, ApiError, NotFound
@@ -21,14 +25,18 @@ from .cron_controller import OWNER, owner_uids
 from .job_pods import controller_of
 from .job_set_rules import job_set_step
 from .loopback_ports import PORT, Taken, port_of
+from .train_job_rules import train_job_step
 from .training_rules import JAX_JOB, PYTORCH_JOB
 
 Rules = Callable[[Json, Sequence[Json], float, Taken], GroupStep]
 """Returns the next step of an object, given the Jobs that it controls and the time."""
+Resolve = Callable[[Json], Json]
+"""Returns an object with what its rules need of others."""
 RULES: Mapping[tuple[str, str], Rules] = {
     ("jobset.x-k8s.io", "JobSet"): job_set_step,
     ("kubeflow.org", "PyTorchJob"): PYTORCH_JOB,
     ("kubeflow.org", "JAXJob"): JAX_JOB,
+    ("trainer.kubeflow.org", "TrainJob"): train_job_step,
 }
 """The kinds that run as Jobs."""
 _ROUNDS = 3
@@ -49,6 +57,7 @@ class GroupController(Controller):
         *,
         clock: Clock | None = None,
         recorder: Recorder | None = None,
+        resolve: Resolve = lambda obj: obj,
     ) -> None:
         self._kind = objects.resource.kind
         super().__init__(f"{self._kind.lower()}-controller", client, objects, clock, recorder)
@@ -56,6 +65,7 @@ class GroupController(Controller):
         jobs.add_index(OWNER, owner_uids)
         jobs.add_index(PORT, _ports)
         self._rules = rules
+        self._resolve = resolve
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -80,7 +90,9 @@ class GroupController(Controller):
         if parent is None:
             return None
         for _ in range(_ROUNDS):
-            step = self._rules(parent, self._jobs_of(parent), self._now(), self._is_taken)
+            step = self._rules(
+                self._resolve(parent), self._jobs_of(parent), self._now(), self._is_taken
+            )
             if not (step.suspend or step.resume or step.delete or step.create):
                 break
             await self._change_jobs(parent, step)
@@ -158,10 +170,23 @@ def group_controllers(
     others: Mapping[tuple[str, str], Informer[Json]],
     clock: Clock,
     recorder: Recorder | None,
+    look_up: Lookup,
 ) -> list[GroupController]:
     """The controllers of those job kinds that can run as Jobs."""
     return [
-        GroupController(client, objects, jobs, RULES[kind], clock=clock, recorder=recorder)
+        GroupController(
+            client,
+            objects,
+            jobs,
+            RULES[kind],
+            clock=clock,
+            recorder=recorder,
+            resolve=partial(_resolved, ALL.kind(kind), look_up),
+        )
         for kind, objects in others.items()
         if kind in RULES
     ]
+
+
+def _resolved(kind: JobKind, look_up: Lookup, obj: Json) -> Json:
+    return resolved(kind, obj, look_up)

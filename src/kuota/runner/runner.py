@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from kuota.api.base import Json
+from kuota.bridge.jobs.ancestor import Lookup
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, steady
 from kuota.kube.events import Recorder
@@ -30,7 +31,8 @@ class Runner:
     """Runs Jobs and pods on this machine while `run` runs. Processes outlive it.
 
     The caller must run the informer `jobs`, and the informers `others` of other job kinds by group
-    and kind, which may be shared. A Job gets pods only while `may_create` allows it.
+    and kind, which may be shared. A Job gets pods only while `may_create` allows it. `look_up`
+    finds objects that jobs depend on, such as training runtimes.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Runner:
         cgroups: Cgroups | None = None,
         may_create: Callable[[Json], bool] = lambda job: True,
         others: Mapping[tuple[str, str], Informer[Json]] | None = None,
+        look_up: Lookup = lambda kind, key: None,
     ) -> None:
         when = steady(clock)
         self._pods = pod_informer(client, when)
@@ -69,10 +72,9 @@ class Runner:
             may_create=may_create,
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
-        self._others: list[GroupController | ReplicaController] = [
-            *group_controllers(client, jobs, others or {}, when, recorder),
-            *replica_controllers(client, self._pods, others or {}, when, recorder),
-        ]
+        groups = group_controllers(client, jobs, others or {}, when, recorder, look_up)
+        replicas = replica_controllers(client, self._pods, others or {}, when, recorder)
+        self._others: list[GroupController | ReplicaController] = [*groups, *replicas]
 
     def workers(self) -> list[PodWorker]:
         """The workers of all pods that run here."""

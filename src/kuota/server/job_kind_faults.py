@@ -27,7 +27,9 @@ def job_kind_faults(kind: Kind, obj: Json, old: Json | None) -> Iterator[FieldEr
     changed = old is None or obj.get("spec") != old.get("spec")
     if changed:
         yield from _template_faults(definition, obj)
-    if old is not None and changed and not (_suspended(old) or _suspended(obj)):
+    # A definition without a status is no job but a template for later ones.
+    runs = definition.status and not (old is None or _suspended(old) or _suspended(obj))
+    if old is not None and changed and runs:
         yield from _immutable_faults(definition, obj, old)
     if kind.resource == _JOB_SETS and changed:
         yield from _job_set_faults(obj)

@@ -251,6 +251,7 @@ class Installation:
             cgroups=self._cgroups,
             may_create=quota.may_create,
             others=system.world.jobs,
+            look_up=system.world.find,
         )
         self._runner = runner
         self._serve_state(api, system, runner)

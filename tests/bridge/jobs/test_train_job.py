@@ -61,7 +61,10 @@ def test_the_container_that_trains_runs_the_image_of_the_job() -> None:
     job = put(EXAMPLES["TrainJob"], ("spec", "trainer", "image"), "mine")
     job = put(job, ("spec", "trainer", "env"), [{"name": "A", "value": "1"}])
     container = node(job)["template"]["spec"]["containers"][0]
-    assert ("mine", [{"name": "A", "value": "1"}]) == (container["image"], container["env"])
+    assert ("mine", {"name": "A", "value": "1"}) == (container["image"], container["env"][0])
+    variables = {each["name"]: each.get("value") for each in container["env"][1:]}
+    assert ("4", "j-node-0-0.j") == (variables["PET_NNODES"], variables["PET_MASTER_ADDR"])
+    assert [{"containerPort": 29500}] == container["ports"]
 
 
 def test_steps_of_the_trainer_have_one_replica_and_others_those_of_the_runtime() -> None:
@@ -96,7 +99,7 @@ def test_patches_merge_lists_by_name_and_replace_others() -> None:
         nodeSelector={"zone": "a"},
     )
     pod = node(job, runtime)["template"]["spec"]
-    assert [{"name": "A", "value": "2"}, {"name": "B"}] == pod["containers"][0]["env"]
+    assert [{"name": "A", "value": "2"}, {"name": "B"}] == pod["containers"][0]["env"][:2]
     assert "torch" == pod["containers"][0]["image"]
     assert ["new"] == [each["key"] for each in pod["tolerations"]]
     assert {"zone": "a"} == pod["nodeSelector"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Renders a TrainJob and its runtime into the JobSet that the Kubeflow trainer creates.
 
-Only what pod sets consist of is rendered. The trainer also adds environment variables, ports and
-volumes for the training framework, which matter neither to quota nor to scheduling.
+The container that trains gets the variables and the port that the trainer adds for PyTorch and JAX.
+What it adds for MPI, a volume with keys and hosts, matters neither to quota nor to scheduling.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kuota.api.base import Json
+from kuota.api.quantity import QuantityError, parse
 from kuota.api.rules.report import child, elements, integer, mapping, string_map, text
 
 from .fields import put
@@ -18,6 +19,10 @@ from .job_set import replicated_jobs
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _TRAINER = "trainer"
 _NODE = "node"
+PORT = 29500
+"""The port at which the processes of a training meet."""
+_RANK = {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
+_WHOLE = 10**9
 _SINGLE = (_TRAINER, "dataset-initializer", "model-initializer")
 """The steps whose Jobs always have one replica."""
 _MERGE_KEYS = {
@@ -30,6 +35,7 @@ _MERGE_KEYS = {
     "env": "name",
     "claims": "name",
     "volumeMounts": "mountPath",
+    "ports": "containerPort",
 }
 """The lists that a strategic merge patch merges by a key. Others are replaced."""
 
@@ -88,7 +94,53 @@ def _configured(replicated: Json, train_job: Json, runtime: Json) -> Json:
         changes |= {"resources": child(trainer, "resourcesPerNode")}
     if step == _TRAINER or (launcher_trains and name == _NODE):
         changes |= {"env": elements(trainer.get("env"))}
+    if step == _TRAINER:
+        changes |= _framework(train_job, runtime, pods, changes["env"])
     return _with_container(replicated, changes)
+
+
+def _framework(train_job: Json, runtime: Json, pods: int, env: list[Json]) -> Json:
+    """Return the variables and the port of the training framework."""
+    policy, name = child(runtime, "mlPolicy"), text(child(train_job, "metadata").get("name"))
+    address = f"{name}-{_NODE}-0-0.{name}"
+    added: dict[str, Json] = {}
+    if isinstance(policy.get("torch"), dict):
+        added = {
+            "PET_NNODES": {"value": str(pods)},
+            "PET_NPROC_PER_NODE": {"value": processes_per_node(train_job, runtime)},
+            "PET_NODE_RANK": {"valueFrom": {"fieldRef": _RANK}},
+            "PET_MASTER_ADDR": {"value": address},
+            "PET_MASTER_PORT": {"value": str(PORT)},
+        }
+    elif isinstance(policy.get("jax"), dict):
+        added = {
+            "JAX_NUM_PROCESSES": {"value": str(pods)},
+            "JAX_PROCESS_ID": {"valueFrom": {"fieldRef": _RANK}},
+            "JAX_COORDINATOR_ADDRESS": {"value": f"{address}:{PORT}"},
+        }
+    else:
+        return {}
+    own = [each for each in map(mapping, env) if each.get("name") not in added]
+    variables = [value | {"name": key} for key, value in added.items()]
+    return {"env": [*own, *variables], "ports": [{"containerPort": PORT}]}
+
+
+def processes_per_node(train_job: Json, runtime: Json) -> str:
+    """Return how many processes torchrun starts in a pod; without GPUs, one for each CPU."""
+    trainer = child(train_job, "spec", "trainer")
+    given = trainer.get("numProcPerNode")
+    if given is None:
+        given = child(runtime, "mlPolicy", "torch").get("numProcPerNode")
+    if given not in (None, "", "auto"):
+        return str(given)
+    resources = child(trainer, "resourcesPerNode")
+    amounts = child(resources, "limits") or child(resources, "requests")
+    if any("gpu" in name.lower() for name in amounts):
+        return "auto"
+    try:
+        return str(max(1, parse(amounts.get("cpu") or 0) // _WHOLE))
+    except (QuantityError, TypeError, ValueError):
+        return "1"
 
 
 def _pods(replicated: Json, trainer: Json, runtime: Json, step: str | None) -> int:
