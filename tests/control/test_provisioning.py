@@ -8,10 +8,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from control.autoscaler import ATOMIC, BOOKING_S, CHECK_CAPACITY, POOL, Autoscaler, node
 from control.objects import check, condition, flavor, job, local_queue, queue
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
+from kuota.api.kueue import AdmissionCheck
+from kuota.control.checks.provisioning.controller import ProvisioningController
 from kuota.control.checks.provisioning.names import (
     attempt_annotations,
     attempt_of,
@@ -25,6 +29,7 @@ from kuota.kube.resources import (
     POD_TEMPLATES,
     PROVISIONING_REQUEST_CONFIGS,
     PROVISIONING_REQUESTS,
+    Resource,
 )
 
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
@@ -340,6 +345,23 @@ def test_a_malformed_request_of_the_workload_breaks_nothing() -> None:
         assert "InternalError" not in stage.events("Workload")
 
     run_scene(scene)
+
+
+def test_without_the_definition_a_check_says_what_to_install() -> None:
+    class Unserved:
+        def get(self, resource: Resource, key: Key) -> Json | None:
+            return config() if resource == PROVISIONING_REQUEST_CONFIGS else None
+
+        def concerning(self, resource: Resource, workload: Key) -> list[Json]:
+            return []
+
+        def lacking(self, resource: Resource) -> bool:
+            return resource == PROVISIONING_REQUESTS
+
+    made = msgspec.convert(nodes_check(), AdmissionCheck)
+    found = ProvisioningController().activity(made, Unserved())
+    assert (False, "ProvisioningRequestsNotServed") == (found.active, found.reason)
+    assert "install the CustomResourceDefinition" in found.message
 
 
 def test_a_restart_between_any_two_writes_creates_one_request() -> None:
