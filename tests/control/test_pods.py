@@ -49,16 +49,14 @@ async def run(stage: Stage, name: str, phase: str = "Running") -> None:
     await stage.status(PODS, name, {"phase": phase, "conditions": conditions})
 
 
-def _admitted(workload: Json) -> Json:
-    """The status of a Workload that was admitted long ago."""
+def _admitted(workload: Json, conditions: tuple[str, ...]) -> Json:
+    """The status of a Workload that has had quota for long."""
     name = workload["spec"]["podSets"][0]["name"]
     charged = {"name": name, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}}
     common = {"status": "True", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}
     return {
         "admission": {"clusterQueue": "cq", "podSetAssignments": [charged | {"count": 1}]},
-        "conditions": [
-            {"type": type_, "reason": type_} | common for type_ in ("QuotaReserved", "Admitted")
-        ],
+        "conditions": [{"type": type_, "reason": type_} | common for type_ in conditions],
     }
 
 
@@ -119,7 +117,11 @@ def test_a_group_starts_together_and_its_quota_is_released_pod_by_pod() -> None:
     run_scene(scene, CONFIG)
 
 
-def test_a_group_starts_before_it_is_evicted_for_not_being_ready_in_time() -> None:
+@pytest.mark.parametrize("conditions", [("QuotaReserved", "Admitted"), ("QuotaReserved",)], ids=str)
+@pytest.mark.parametrize("latency_s", [0.0, 0.1])
+def test_a_group_starts_before_it_is_evicted_for_not_being_ready_in_time(
+    conditions: tuple[str, ...], latency_s: float
+) -> None:
     """Its Pods are deleted, so that the Workload waits for others.
 
     Somebody else admits the Workload, and the time is over at once.
@@ -130,7 +132,8 @@ def test_a_group_starts_before_it_is_evicted_for_not_being_ready_in_time() -> No
         await stage.furnish(cpu=0)
         await stage.api.apply(pod("a", group="g", of=1))
         await stage.rest()
-        await stage.status(WORKLOADS, "g", _admitted(stage.get(WORKLOADS, "g")))
+        stage.api.latency_s = stage.api.lag_s = latency_s
+        await stage.status(WORKLOADS, "g", _admitted(stage.get(WORKLOADS, "g"), conditions))
         await stage.rest()
         assert "True/PodsReadyTimeout" == stage.says("a", "WaitingForReplacementPods")
         assert ["Started", "Stopped"] == [

@@ -114,12 +114,17 @@ def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
 
 
 def pods_late(draft: Draft, view: WorkloadView) -> bool:
-    """Evict a Workload whose pods are not ready in time; deactivate it after too many attempts."""
+    """Evict a Workload whose pods are not ready in time; deactivate it after too many attempts.
+
+    One that this pass admits is left to the next pass: its job has to start first.
+    """
     cause, left_s = not_ready(draft.current.obj, view.config, draft.now)
     if not cause or left_s is None or view.variant:
         return False
     if left_s > 0:
         draft.requeue_after(left_s)
+        return False
+    if not view.stored.true("Admitted"):
         return False
     obj, config = draft.obj, view.config
     state = obj.status.requeue_state
