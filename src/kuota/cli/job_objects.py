@@ -46,6 +46,13 @@ async def jobs_of(session: Session, obj: Json) -> list[Json]:
     return sorted(mine, key=lambda each: str(each["metadata"]["name"]))
 
 
+async def own_pods_of(session: Session, obj: Json) -> list[Json]:
+    """Return the pods that an object such as a Deployment owns itself, oldest first."""
+    listed = await session.client.list(PODS, key_of(obj).namespace)
+    mine = [each for each in listed.items if obj["metadata"]["uid"] in owners(each)]
+    return sorted(mine, key=lambda each: str(each["metadata"].get("creationTimestamp")))
+
+
 async def archived_pods_of(session: Session, job: Json) -> list[Json]:
     """Return the Job's deleted pods with archived logs, oldest first; always empty on a cluster."""
     try:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota logs`: prints the output of a pod, or of all pods of a Job."""
+"""`kuota logs`: prints the output of a pod, or of all pods of a job."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
+from kuota.bridge.jobs.pod_group_workload import IS_GROUP
 from kuota.kube.errors import ApiError, BadRequest, NotFound
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
@@ -18,10 +21,18 @@ from kuota.view.workload_state import LiveState, owner, pod_why, state, why
 
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow
-from .job_objects import ARCHIVED_PODS, archived_pods_of, jobs_of, pods_of, workload_of
+from .job_objects import (
+    ARCHIVED_PODS,
+    archived_pods_of,
+    jobs_of,
+    own_pods_of,
+    pods_of,
+    workload_of,
+)
 from .kinds import absent, resource_of
 from .log_lines import Copying, Writer, begun, until_begun
 from .output import name_text
+from .pods_follow import POD_GROUP, PodsFollow, pods_of_group
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -29,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @click.command("logs")
-@click.argument("what", metavar="POD | KIND/NAME | workload/NAME")
+@click.argument("what", metavar="POD | KIND/NAME | podgroup/NAME | workload/NAME")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log to the end.")
 @click.option("-c", "--container", default="", metavar="NAME", help="The container to read.")
 @click.option("-p", "--previous", is_flag=True, help="Only earlier runs.")
@@ -46,9 +57,10 @@ if TYPE_CHECKING:
 @click.option("--timestamps", is_flag=True, help="Print the time of each line.")
 @server_options
 def command(what: str, choice: Choice, **options: Any) -> None:
-    """Print the log of a pod, or the logs of all pods of a Job, JobSet or other job.
+    """Print the log of a pod, or the logs of all pods of a Job, Deployment, pod group or other job.
 
-    With -f, follow the pod or Job to its end, through preemptions and restarts of its pods.
+    With -f, follow the pod or job to its end, through preemptions and restarts of its pods. If it
+    has several pods, all are followed at once, and each line begins with the name of its pod.
 
     On `kuota up`, the logs of a Job include those of its runs before it was preempted, as long as
     the Job exists; -p prints only these. For a pod, -p prints the run before its last restart.
@@ -64,19 +76,23 @@ def command(what: str, choice: Choice, **options: Any) -> None:
     Examples:
       kuota logs -f job/train
       kuota logs -p job/train
+      kuota logs -f deployment/web
       kuota logs train-x7k2p --tail 20
     """
-
     wanted = LogOptions(**options)
 
     async def work(session: Session) -> int:
         kind, slash, name = what.partition("/")
         if not slash or kind in ("pod", "pods", "po"):
             return await _of_pod(session, name or kind, wanted)
+        group = await _group(session, kind, name)
+        if group is not None:
+            return await _of_group(session, group, wanted)
         resource, job = await _job(session, kind, name)
-        if resource == JOBS:
-            return await _of_job(session, job, wanted)
-        return await _of_jobs(session, resource, job, wanted)
+        if resource == PODS:
+            return await _of_pod(session, job["metadata"]["name"], wanted)
+        of_kind = _of_job if resource == JOBS else partial(_of_jobs, resource)
+        return await of_kind(session, job, wanted)
 
     conduct(choice, work)
 
@@ -148,18 +164,54 @@ async def _job(session: Session, kind: str, name: str) -> tuple[Resource, Json]:
     return resource, await found(resource, name)
 
 
-async def _of_jobs(session: Session, resource: Resource, job: Json, options: LogOptions) -> int:
-    """Print the logs of all Jobs that run a job of another kind, such as a JobSet."""
-    jobs = await jobs_of(session, job)
+async def _group(session: Session, kind: str, name: str) -> Key | None:
+    """Return the pod group that is meant, by its name or by that of its Workload."""
+    if kind.lower() == POD_GROUP:
+        return session.key(PODS, name)
+    if await resource_of(session, kind) != WORKLOADS:
+        return None
+    try:
+        workload = await session.client.get(WORKLOADS, session.key(WORKLOADS, name))
+    except NotFound:
+        return None
+    notes = workload["metadata"].get("annotations") or {}
+    return key_of(workload) if notes.get(IS_GROUP) == "true" else None
+
+
+async def _of_group(session: Session, key: Key, options: LogOptions) -> int:
+    """Print the logs of all pods of a group."""
+    pods = await pods_of_group(session, key)
+    if not pods:
+        raise Failed(f"there is no pod of the group {key}")
+    if options.follow:
+        await PodsFollow(session, key, options, Progress()).run()
+        return 0
+    return await _of_each(session, pods, options)
+
+
+async def _of_each(session: Session, pods: Sequence[Json], options: LogOptions) -> int:
+    """Print the logs of pods, each line with the name of its pod."""
+    statuses = [0]
+    for pod in pods:
+        writer = Writer(f"[{pod['metadata']['name']}] ")
+        statuses.append(await _copied(session, pod, options, writer, PODS))
+    return max(statuses)
+
+
+async def _of_jobs(resource: Resource, session: Session, job: Json, options: LogOptions) -> int:
+    """Print the logs of all pods of a job of another kind: its own, and those of its Jobs."""
+    if options.follow:
+        key = key_of(job)
+        await PodsFollow(session, key, options, Progress(), (resource, job)).run()
+        return 0
+    jobs, own = await jobs_of(session, job), await own_pods_of(session, job)
     name = name_text(resource, job)
-    if not jobs:
+    if not jobs and not own:
         waiting = await _waiting(session, job, resource)
         why = f": {waiting}" if waiting else ""
-        raise Failed(f"{name} has no Jobs, so it has no logs{why}")
-    if options.follow:
-        others = ", ".join(f"job/{each['metadata']['name']}" for each in jobs)
-        raise Failed(f"{name} consists of several Jobs; follow one of them: {others}")
-    return max([await _of_pods(session, each, options, several=True) for each in jobs])
+        raise Failed(f"{name} has no pods, so it has no logs{why}")
+    statuses = [await _of_pods(session, each, options, several=True) for each in jobs]
+    return max([*statuses, await _of_each(session, own, options)])
 
 
 async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
