@@ -51,17 +51,23 @@ class KubeServer:
     stopped, killed and started again one by one: what is stored stays.
     """
 
-    def __init__(self, folder: Path, found: dict[str, Path]) -> None:
+    def __init__(self, folder: Path, found: dict[str, Path], etcd: str = "") -> None:
         self.folder = folder
+        self._shared = bool(etcd)
         self.certificates = Certificates(folder / "certs")
         self.kubeconfig = folder / "kubeconfig"
         self._programs = found
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._etcd = f"http://127.0.0.1:{free_port()}"
+        self._etcd = etcd or f"http://127.0.0.1:{free_port()}"
         self._etcd_peer = f"http://127.0.0.1:{free_port()}"
         self.port = free_port()
         (folder / "tokens.csv").write_text(f'{ADMIN_TOKEN},admin,admin,"system:masters"\n')
         self._write_kubeconfig()
+
+    def beside(self, folder: Path) -> KubeServer:
+        """Return another cluster, which is stored in the same etcd under another prefix."""
+        folder.mkdir()
+        return KubeServer(folder, self._programs, self._etcd)
 
     @property
     def url(self) -> str:
@@ -86,7 +92,8 @@ class KubeServer:
 
     def start(self) -> None:
         """Start storage and API; controllers come with `run`, once their kinds are known."""
-        self.run("etcd")
+        if not self._shared:
+            self.run("etcd")
         self.run("kube-apiserver")
 
     def run(self, name: str) -> None:
@@ -182,6 +189,7 @@ class KubeServer:
         made = self.certificates
         return [
             f"--etcd-servers={self._etcd}",
+            f"--etcd-prefix=/{self.folder.name if self._shared else 'registry'}",
             f"--secure-port={self.port}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
