@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kuota.api.config.frameworks import dispatched
+from kuota.api.base import Json
 from kuota.bridge.jobs.kind import Elastic, JobKind, Reclaiming
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.bridge.jobs.template_kind import TemplateKind
@@ -25,7 +25,7 @@ COLUMNS = (
     "Elastic",
     "Reclaimable pods",
     "Partial admission",
-    "MultiKueue in Kueue",
+    "MultiKueue",
     "Runs on one machine",
 )
 
@@ -59,7 +59,7 @@ def _cells(kind: JobKind) -> Iterator[str]:
     yield _yes(isinstance(kind, Elastic))
     yield _yes(isinstance(kind, Reclaiming))
     yield _yes(kind.partial_admission)
-    yield _yes(kind.gvk in dispatched([kind.framework]))
+    yield _dispatched(kind)
     yield _yes(runs_here(kind.group_kind))
 
 
@@ -67,6 +67,16 @@ def _suspension(kind: JobKind) -> str:
     if kind.described_suspension or not isinstance(kind, TemplateKind):
         return kind.described_suspension
     return f"`{'.'.join(map(str, kind.suspend_path))}`"
+
+
+def _dispatched(kind: JobKind) -> str:
+    """Return how the status of a copy in another cluster comes back."""
+    dispatch = kind.dispatch()
+    if dispatch is None:
+        return ""
+    example: Json = {"metadata": {}, "spec": {}, "status": {}}
+    copied = dispatch.status(example, example, "").status is not None
+    return "yes" if copied else "yes, without status"
 
 
 def _yes(value: bool) -> str:

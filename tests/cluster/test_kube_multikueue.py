@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from cluster.kube_install import install_crds
-from cluster.kube_server import ADMIN_TOKEN, KubeServer
+from cluster.kube_server import KubeServer
 from cluster.kubelet import Kubelet
 from control.objects import condition, flavor, job, namespace, queue
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
+from kuota.api.worker_role import ACCOUNT, worker_objects
 from kuota.control.system import System
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, KubeError, NotFound
@@ -39,6 +40,14 @@ from kuota.kube.resources import (
 )
 
 SPACE, SYSTEM = "fleet", "kueue-system"
+MANAGER_TOKEN = "manager-token"
+CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS = (
+    Resource("rbac.authorization.k8s.io", "v1", plural, kind, namespaced=False)
+    for plural, kind in (
+        ("clusterroles", "ClusterRole"),
+        ("clusterrolebindings", "ClusterRoleBinding"),
+    )
+)
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 CONFIG = {
     "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -53,13 +62,27 @@ KEY = Key(SPACE, "train")
 def worker(kube: KubeServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeServer]:
     """A second cluster, with Kueue's kinds and the Job controller."""
     server = kube.beside(tmp_path_factory.mktemp("worker") / "worker")
+    with (server.folder / "tokens.csv").open("a") as tokens:
+        tokens.write(f"{MANAGER_TOKEN},{ACCOUNT},{ACCOUNT}\n")
     try:
         server.start()
         asyncio.run(install_crds(server))
+        asyncio.run(_grant(server))
         server.run("kube-controller-manager")
         yield server
     finally:
         server.close()
+
+
+async def _grant(server: KubeServer) -> None:
+    """Let the manager do what `kuota cluster role` prints, and nothing else."""
+    subjects = [{"kind": "User", "name": ACCOUNT, "apiGroup": "rbac.authorization.k8s.io"}]
+    async with server.client() as client:
+        for each in worker_objects(SYSTEM):
+            if each["kind"] == "ClusterRole":
+                await client.create(CLUSTER_ROLES, each)
+            elif each["kind"] == "ClusterRoleBinding":
+                await client.create(CLUSTER_ROLE_BINDINGS, each | {"subjects": subjects})
 
 
 class Side:
@@ -125,7 +148,7 @@ def kubeconfig(server: KubeServer) -> str:
                     "cluster": {"server": server.url, "certificate-authority-data": authority},
                 }
             ],
-            "users": [{"name": "u", "user": {"token": ADMIN_TOKEN}}],
+            "users": [{"name": "u", "user": {"token": MANAGER_TOKEN}}],
         }
     )
 
