@@ -254,6 +254,9 @@ class FakePlacement:
             )
         return PlacementResult(rejected={each.pod_set.name: "no room" for each in requests})
 
+    def fits(self, workload: Workload, requests: Sequence[PlacementRequest]) -> bool:
+        return not self.place(workload, requests).rejected
+
 
 def test_pods_that_can_be_placed_are() -> None:
     market = topology_market("tas", placement=FakePlacement(now=1, empty=1))

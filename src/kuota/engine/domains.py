@@ -10,7 +10,7 @@ from kuota.api.base import Key
 
 from .index import Index
 from .model import Node, PodUsage, ResourceFlavor, Topology
-from .node_placement import NodePlacement
+from .node_placement import KeptResults, NodePlacement
 from .placement import NoPlacement, Placement, UnknownNodes
 from .policy import Policy
 from .topology.cluster import Cluster
@@ -45,6 +45,7 @@ class Domains:
     ) -> None:
         self.cluster = Cluster(overlapping=overlapping)
         self.nodes = Nodes.LISTED
+        self._kept = KeptResults()
         self._flavors = flavors
         self._topologies = topologies
         self._by_flavor = by_flavor
@@ -53,7 +54,7 @@ class Domains:
         """Return what places pods."""
         match self.nodes:
             case Nodes.LISTED:
-                return NodePlacement(self.cluster, policy)
+                return NodePlacement(self.cluster, policy, self._kept)
             case Nodes.AWAITED:
                 return UnknownNodes()
             case Nodes.IGNORED:

@@ -24,7 +24,8 @@ from .assignment import (
     ScanProgress,
 )
 from .model import Assigned, PodSet, Workload
-from .placement import has_topology, placed
+from .placed_assignment import placed
+from .placement import has_topology
 from .reasons import Cause, Reason, WaitReason
 from .resource_index import PODS, GroupIndex, ResourceIndex, resource_index, visiting_order
 from .scan import FlavorResult, Oracle, Pinned, Scan, no_fit_reason

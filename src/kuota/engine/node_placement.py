@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from kuota.api.gates import Gate
 from kuota.api.resources import pod_amounts
@@ -13,23 +13,86 @@ from .placement import PlacementRequest, PlacementResult, explicit
 from .policy import Policy
 from .topology.assignment import Assignment, read
 from .topology.cluster import Cluster
+from .topology.flavor import TopologyFlavor
 from .topology.place import Outcome, Placer, PodSetRequest, Usage
 from .topology.workload import place, replace_node
 from .usage import PlacedPods
+
+_MOST_KEPT = 256
+"""How many results are kept."""
+
+
+class KeptResults:
+    """Results of placements on one flavor, valid until its nodes or their usage change.
+
+    Heads of many queues are often alike, and blocked heads are placed again in each cycle. Pod sets
+    are compared by identity: workloads with equal pod sets share them.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[object, ...]] = {}
+
+    def of(
+        self,
+        flavor: TopologyFlavor,
+        requests: Sequence[PlacementRequest],
+        empty: bool,
+        compute: Callable[[], PlacementResult],
+    ) -> PlacementResult:
+        """Return the kept result, or compute it."""
+        tree = flavor.tree
+        key = (empty, *((id(each.pod_set), each.count, each.flavor) for each in requests))
+        state = (tree, tree.capacity_time if empty else tree.time, flavor.tolerations)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == state:
+            result = kept[1]
+            assert isinstance(result, PlacementResult)
+            return result
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        result = compute()
+        # The pod sets are kept so that no other object gets their identity.
+        self._kept[key] = (state, result, [each.pod_set for each in requests])
+        return result
 
 
 class NodePlacement:
     """Implements `Placement` with the nodes of a cluster."""
 
-    def __init__(self, cluster: Cluster, policy: Policy) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, kept: KeptResults | None = None) -> None:
         self._cluster = cluster
         self._policy = policy
+        self._kept = kept or KeptResults()
 
     def place(
         self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
     ) -> PlacementResult:
         """Place the requests of each flavor together. The first rejection of a flavor ends it."""
         flavors = sorted({each.flavor for each in requests})
+        only = self._cluster.flavors.get(flavors[0]) if len(flavors) == 1 else None
+        special = workload.replaces_nodes or any(each.special for each in requests)
+        if only is None or special:
+            return self._place(workload, requests, flavors, empty)
+        return self._kept.of(
+            only, requests, empty, lambda: self._place(workload, requests, flavors, empty)
+        )
+
+    def fits(self, workload: Workload, requests: Sequence[PlacementRequest]) -> bool:
+        """Whether `place` would place everything. One pod set alone is tested faster."""
+        request = requests[0]
+        flavor = self._cluster.flavors.get(request.flavor)
+        alone = len(requests) == 1 and request.previous is None and not workload.replaces_nodes
+        if flavor is None or not alone:
+            return not self.place(workload, requests).rejected
+        return Placer(flavor, self._policy.on).has_room(_request(request))
+
+    def _place(
+        self,
+        workload: Workload,
+        requests: Sequence[PlacementRequest],
+        flavors: Sequence[str],
+        empty: bool,
+    ) -> PlacementResult:
         result = PlacementResult()
         assumed: Usage | None = {} if len(flavors) > 1 else None
         for name in flavors:

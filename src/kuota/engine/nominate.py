@@ -18,7 +18,7 @@ from .decisions import Wait, Why
 from .entry import Entry, Head
 from .flavors import Pinned, assign
 from .model import Namespace, Workload
-from .placement import placed_after, placement_test
+from .placed_assignment import placed_after, placement_test
 from .policy import Policy
 from .preempt import Target, oracle, targets
 from .reasons import RequeueReason, WaitReason

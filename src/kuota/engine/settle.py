@@ -217,7 +217,7 @@ def _lost_places(entry: Entry, cycle_state: CycleState) -> bool:
     """Whether only the places that the entry was nominated for are taken, not its quota."""
     if not entry.usage.places or (entry.assignment.mode is Mode.PREEMPT and not entry.targets):
         return False
-    return cycle_state.fits(entry, places=False) and not cycle_state.fits(entry)
+    return not cycle_state.fits(entry) and cycle_state.fits(entry, places=False)
 
 
 def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:

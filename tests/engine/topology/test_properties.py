@@ -7,8 +7,20 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from engine.topology.cycles import (
+    decisions,
+    make_engine,
+    placed_nodes,
+    pod_set,
+    store,
+    workload,
+)
 from engine.topology.places import (
+    FLAVOR,
+    LEVELS,
+    ON,
     cluster,
     clusters,
     counts,
@@ -20,10 +32,13 @@ from engine.topology.places import (
     wanted,
     workers,
 )
+from kuota.api.core import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from kuota.api.gates import Gate
 from kuota.api.workload import TopologyRequest
-from kuota.engine.model import Node
+from kuota.engine.decisions import Admit
+from kuota.engine.model import Node, Topology
 from kuota.engine.topology.assignment import Assignment
+from kuota.engine.topology.place import Placer
 
 GATES = st.frozensets(st.sampled_from((Gate.TASBalancedPlacement,)))
 
@@ -34,7 +49,10 @@ def test_pods_are_placed_if_and_only_if_a_valid_distribution_exists(
     nodes: list[Node], topology: TopologyRequest, count: int, cpu: int, on: frozenset[Gate]
 ) -> None:
     asked = workers(count, topology, cpu)
-    found = placed(cluster(nodes), asked, on=on)["workers"]
+    made = cluster(nodes)
+    found = placed(made, asked, on=on)["workers"]
+    placer = Placer(made.flavors[FLAVOR], lambda gate: gate in on or ON(gate))
+    assert placer.has_room(asked) == isinstance(found, Assignment)
     if wanted(asked):
         assert possible(nodes, asked, None) == isinstance(found, Assignment)
     if isinstance(found, Assignment):
@@ -105,3 +123,24 @@ def test_later_pod_sets_do_not_use_the_capacity_of_earlier_ones(
         for name, pods in (counts(found) if isinstance(found, Assignment) else {}).items():
             used[name] = used.get(name, 0) + pods
     _assert_room(nodes, used)
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), topologies(), st.integers(1, 8))
+def test_the_cycle_admits_a_workload_if_and_only_if_its_pods_can_be_distributed(
+    nodes: list[Node], topology: TopologyRequest, count: int
+) -> None:
+    asked = workers(count, topology)
+    engine = make_engine()
+    store(engine, Topology(name="topology", levels=LEVELS))
+    for each in nodes:
+        store(engine, each)
+    requests = ResourceRequirements(requests={"cpu": "1m"})
+    spec = PodSpec(containers=[Container(name="c", resources=requests)])
+    pods = replace(pod_set(count, topology), template=PodTemplateSpec(spec=spec))
+    store(engine, replace(workload("w", count), pod_sets=(pods,)))
+    decision = decisions(engine)["w"]
+    if wanted(asked):
+        assert possible(nodes, asked, None) == isinstance(decision, Admit)
+    if isinstance(decision, Admit):
+        assert valid(nodes, asked, placed_nodes(decision))

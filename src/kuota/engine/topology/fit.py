@@ -124,6 +124,15 @@ def choose(
         level -= 1
 
 
+def has_room(tree: Tree, capacities: Capacities, demand: Demand) -> bool:
+    """Whether `choose` succeeds. This is faster, but there must not be a leader."""
+    need = demand.slices
+    if demand.required:
+        found = candidates(tree, capacities, demand.level)
+        return any(each.fit.slices >= need for each in found)
+    return bool(tree.root.children) and capacities.of(tree.root).slices >= need
+
+
 def _single(found: list[Candidate], demand: Demand) -> Domain | None:
     """Return the tightest domain that holds everything, or None."""
     need, leaders, profile = demand.slices, demand.leaders, demand.profile

@@ -105,7 +105,10 @@ class Observer(Protocol):
 
 
 class Tree:
-    """The domains of the nodes that have the given labels and a value for every level."""
+    """The domains of the nodes that have the given labels and a value for every level.
+
+    `time` increases with each change, and `capacity_time` with each change of nodes.
+    """
 
     def __init__(self, levels: Sequence[str], labels: Mapping[str, str], vectors: Vectors) -> None:
         self.levels = tuple(levels)
@@ -114,6 +117,7 @@ class Tree:
         self.root = Domain((), None)
         self.leaves: dict[DomainId, Leaf] = {}
         self.time = 0
+        self.capacity_time = 0
         self.observers: list[Observer] = []
         self._homes: dict[str, Leaf] = {}
 
@@ -167,6 +171,7 @@ class Tree:
         total = summed(leaf.capacity, old[1], -1) if old else leaf.capacity
         self._resize(leaf, summed(total, capacity), leaf.used)
         self._settle(leaf)
+        self.capacity_time = self.time
 
     def drop(self, node: str) -> None:
         """Remove a node. A domain without nodes disappears."""
@@ -198,6 +203,7 @@ class Tree:
     def _take(self, leaf: Leaf, node: str) -> None:
         _, capacity = leaf.nodes.pop(node)
         del self._homes[node]
+        self.capacity_time = self.time + 1
         if leaf.nodes:
             self._resize(leaf, summed(leaf.capacity, capacity, -1), leaf.used)
             self._settle(leaf)
