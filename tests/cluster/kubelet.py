@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from kuota.api.base import Json, Key
 from kuota.api.quantity import units
+from kuota.api.topology_codec import HOSTNAME
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.errors import AlreadyExists, Conflict, NotFound
@@ -135,13 +136,18 @@ class Kubelet:
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": _chosen(pod)},
         }
         await self._client.create(PODS, binding, subresource="binding")
 
     async def _status(self, pod: Json, status: Json) -> None:
         body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
         await self._client.patch(PODS, key_of(pod), body, subresource="status")
+
+
+def _chosen(pod: Json) -> str:
+    """Return the node that a pod is bound to: the one that its selector names, if any."""
+    return str((pod["spec"].get("nodeSelector") or {}).get(HOSTNAME) or NODE)
 
 
 def _running(pod: Json, ready: bool) -> Json:

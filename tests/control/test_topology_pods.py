@@ -151,6 +151,24 @@ def test_a_node_that_fails_is_recorded_once_its_pods_are_gone() -> None:
     run_scene(scene)
 
 
+def test_a_failed_node_is_replaced_and_new_pods_go_to_the_replacement() -> None:
+    async def scene(stage: Stage) -> None:
+        await _gang_of_four(stage)
+        await stage.api.apply(_node("n3", "r1"))
+        await stage.rest()
+        await stage.api.delete(NODES, Key("", "n2"))
+        await stage.rest(5)
+        assert [] == _unhealthy(stage, "gang")
+        assert not condition(stage.workload("gang"), "Evicted")
+        for index in (2, 3):
+            await stage.api.delete(PODS, Key("team", f"p{index}"))
+            await stage.api.apply(_pod(stage, "gang", f"q{index}", index))
+        await stage.rest()
+        assert ("n3", "n3") == (_host(stage, "q2"), _host(stage, "q3"))
+
+    run_scene(scene)
+
+
 def test_two_failed_nodes_evict_the_workload() -> None:
     async def scene(stage: Stage) -> None:
         await _gang_of_four(stage)
