@@ -31,6 +31,7 @@ from kuota.kube.resources import (
 )
 from kuota.runner.cgroups import Cgroups
 from kuota.runner.job_rules import ReplacementBackoff
+from kuota.runner.pod_informer import shared_informer
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
@@ -149,6 +150,7 @@ async def enforced(
     runner = Runner(
         found.admin,
         system.world.jobs[JOB.group_kind],
+        shared_informer(system.world.pods),
         one_node(gpus),
         RunnerSettings(
             state_dir=str(state_dir),

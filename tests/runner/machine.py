@@ -22,6 +22,7 @@ from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.nodes import NodePlan, this_machine
 from kuota.runner.pod_home import PodHome
+from kuota.runner.pod_informer import pod_informer
 from kuota.runner.pod_steps import CrashBackoff
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
@@ -65,17 +66,18 @@ class World(Cluster):
             run_as=self.run_as,
             crash_backoff=CrashBackoff(first_s=0.05),
         )
-        jobs = Informer[Json](self.client, JOBS)
+        jobs, pods = Informer[Json](self.client, JOBS), pod_informer(self.client, self.clock)
         self.runner = Runner(
             self.client,
             jobs,
+            pods,
             self.plans,
             settings,
             clock=self.clock,
             backoff=ReplacementBackoff(first_s=0.05),
             cgroups=Cgroups(refusal="there is no cgroup v2 in tests"),
         )
-        self._tasks = [asyncio.create_task(each.run()) for each in (self.runner, jobs)]
+        self._tasks = [asyncio.create_task(each.run()) for each in (self.runner, jobs, pods)]
 
     async def stop(self) -> None:
         """Stop it; processes go on."""

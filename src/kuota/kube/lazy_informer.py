@@ -45,6 +45,11 @@ class LazyInformer(Informer[T]):
         """List and watch from now on, if `run` runs."""
         self._needed.set()
 
+    def keep(self, decode: Decode[T], packs: Callable[[T], bool]) -> None:
+        """Change what is kept of objects. Allowed only before they are needed."""
+        assert not self.needed, f"{self.resource} are already cached"
+        self._decode, self._packs = decode, packs
+
     async def run(self) -> None:
         """Wait until the objects are needed, then list and watch until cancelled."""
         await self._needed.wait()

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from kuota.api.base import Json
 from kuota.api.core import is_terminated
+from kuota.bridge.jobs.pod_gates import has_parent, managed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
+from kuota.kube.lazy_informer import LazyInformer
 from kuota.kube.resources import PODS
 
 from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME, job_key
@@ -57,6 +59,20 @@ def _end(status: Json) -> Json:
     ended = (status.get("state") or {}).get("terminated") or {}
     few = {name: ended[name] for name in ("exitCode", "finishedAt") if name in ended}
     return {"name": status.get("name") or "", "state": {"terminated": few}}
+
+
+def whole_pod(pod: Json) -> Json:
+    """Return what a runner and the Pod integration need: queued pods, and live ones, are whole."""
+    pod["metadata"].pop("managedFields", None)
+    return pod if managed(pod) or has_parent(pod) else trimmed_pod(pod)
+
+
+def shared_informer(pods: LazyInformer[Json]) -> Informer[Json]:
+    """Let an informer of pods, which others read and run as well, keep what a runner needs."""
+    pods.keep(whole_pod, lambda pod: False)
+    pods.add_index(JOB, _job)
+    pods.need()
+    return pods
 
 
 JOB = "job"

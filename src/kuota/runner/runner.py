@@ -21,7 +21,6 @@ from .group_controller import GroupController, group_controllers
 from .job_controller import JobController
 from .job_rules import ReplacementBackoff
 from .nodes import NodePlan
-from .pod_informer import pod_informer
 from .pod_worker import PodWorker
 from .replica_controller import ReplicaController, replica_controllers
 from .settings import RunnerSettings
@@ -30,15 +29,17 @@ from .settings import RunnerSettings
 class Runner:
     """Runs Jobs and pods on this machine while `run` runs. Processes outlive it.
 
-    The caller must run the informer `jobs`, and the informers `others` of other job kinds by group
-    and kind, which may be shared. A Job gets pods only while `may_create` allows it. `look_up`
-    finds objects that jobs depend on, such as training runtimes.
+    The caller must run the informers `jobs` and `pods`, and the informers `others` of other job
+    kinds by group and kind, which may be shared. `pods` keeps what a runner needs (`pod_informer`,
+    `shared_informer`). A Job gets pods only while `may_create` allows it. `look_up` finds objects
+    that jobs depend on, such as training runtimes.
     """
 
     def __init__(
         self,
         client: Client,
         jobs: Informer[Json],
+        pods: Informer[Json],
         plans: Sequence[NodePlan],
         settings: RunnerSettings,
         *,
@@ -51,11 +52,10 @@ class Runner:
         look_up: Lookup = lambda kind, key: None,
     ) -> None:
         when = steady(clock)
-        self._pods = pod_informer(client, when)
         self._agent = Agent(
             client,
             jobs,
-            self._pods,
+            pods,
             plans,
             settings,
             clock=when,
@@ -65,7 +65,7 @@ class Runner:
         self._job_controller = JobController(
             client,
             jobs,
-            self._pods,
+            pods,
             clock=when,
             backoff=backoff,
             recorder=recorder,
@@ -73,7 +73,7 @@ class Runner:
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
         groups = group_controllers(client, jobs, others or {}, when, recorder, look_up)
-        replicas = replica_controllers(client, self._pods, others or {}, when, recorder)
+        replicas = replica_controllers(client, pods, others or {}, when, recorder)
         self._others: list[GroupController | ReplicaController] = [*groups, *replicas]
 
     def workers(self) -> list[PodWorker]:
@@ -91,7 +91,7 @@ class Runner:
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for part in (self._pods, self._job_controller, self._cron_controller, self._agent):
+            for part in (self._job_controller, self._cron_controller, self._agent):
                 group.create_task(part.run())
             for each in self._others:
                 group.create_task(each.run())

@@ -40,6 +40,7 @@ from kuota.runner.isolation import available, isolation
 from kuota.runner.log_archive import LogArchive
 from kuota.runner.nodes import NodePlan, check, this_machine
 from kuota.runner.pod_home import PodHome
+from kuota.runner.pod_informer import shared_informer
 from kuota.runner.pod_worker import PodWorker
 from kuota.runner.proc import start_ticks
 from kuota.runner.run_as import RunAsPolicy
@@ -245,6 +246,7 @@ class Installation:
         runner = Runner(
             client,
             system.world.jobs[JOB.group_kind],
+            shared_informer(system.world.pods),
             plans,
             self._runner_settings(),
             recorder=events,
