@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kuota.api.base import Json, Key
 from kuota.api.kueue import AdmissionCheck
 from kuota.bridge.draft import PassResult, StoredWorkload
+from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import AlreadyExists, ApiError, Conflict
@@ -62,7 +63,21 @@ class WatchedObjects:
 
 
 def _workloads(watched: Watched, obj: Json) -> list[str]:
-    return [str(each) for each in watched.workloads(obj)] if watched.workloads else []
+    return [str(each) for each in _concerned(watched, obj)]
+
+
+def _concerned(watched: Watched, obj: Json) -> list[Key]:
+    """Return the Workloads that an object concerns; none if the controller fails to tell them.
+
+    An observer must not raise, and the controller may be that of another package.
+    """
+    if watched.workloads is None:
+        return []
+    try:
+        return list(watched.workloads(obj))
+    except Exception as error:
+        report("reconcile", error, f"finding the Workloads of {watched.resource} failed")
+        return []
 
 
 class Surroundings(NamedTuple):
@@ -90,6 +105,7 @@ class CheckLoop:
         self._clock = shared.clock
         self._checks = shared.checks
         self._needed = asyncio.Event()
+        self._closed = False
         self._world.add(self.informers(), controller.effect_kinds)
 
     def informers(self) -> Iterator[Informer[Json]]:
@@ -108,24 +124,38 @@ class CheckLoop:
     async def run(self, instrument: Instrument, stuck: Stuck[Key]) -> None:
         """Wait for the first check of this controller, then watch and reconcile until closed."""
         await self._needed.wait()
+        if self._closed:
+            return
         async with asyncio.TaskGroup() as group:
-            watches = [group.create_task(each.run()) for each in self.informers()]
-            for each in self.informers():
-                await each.settled.wait()
-            self._enqueue_all()
+            tasks = [group.create_task(each.run()) for each in self.informers()]
+            tasks.append(group.create_task(self._enqueue_known()))
             passes = instrument(self.controller.name, self.reconcile)
             await serve(self.queue, passes, WORKERS, stuck)
-            for watch in watches:
-                watch.cancel()
+            for each in tasks:
+                each.cancel()
 
     def close(self) -> None:
         """Start nothing more."""
+        self._closed = True
         self.queue.close()
         self._needed.set()
 
+    async def _enqueue_known(self) -> None:
+        """Once the watched kinds are known, enqueue everything: earlier passes did nothing."""
+        for informer in self.informers():
+            await informer.settled.wait()
+        self._enqueue_all()
+        for watched in self.controller.watched:
+            for each in list(self.objects.informers[watched.resource].values()):
+                self._object(watched, None, each)
+
+    @property
+    def _knows_all(self) -> bool:
+        return all(each.settled.is_set() for each in self.informers())
+
     def activity(self, check: AdmissionCheck) -> Activity | None:
         """Return whether a check can be used; None while the watched kinds are unknown."""
-        if not all(each.settled.is_set() for each in self.informers()):
+        if not self._knows_all:
             return None
         return self.controller.activity(check, self.objects)
 
@@ -136,7 +166,7 @@ class CheckLoop:
         """
         async with self._sender.locks.hold(key):
             view = self._view(key)
-            if view is None:
+            if view is None or not self._knows_all:
                 return None
             result = self.controller.reconcile(view)
             try:
@@ -191,6 +221,8 @@ class CheckLoop:
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
     ) -> None:
+        if not self._needed.is_set():
+            return  # There is no check of this controller. Its first one enqueues its Workloads.
         for each in (old, new):
             if each is not None and each.value is not None and self._concerns(each.value):
                 self.queue.add(each.key)
@@ -216,7 +248,7 @@ class CheckLoop:
             self._enqueue_all()
             return
         for each in (old, new):
-            for key in watched.workloads(each) if each is not None else ():
+            for key in _concerned(watched, each) if each is not None else ():
                 self.queue.add(key)
 
     def _enqueue_all(self) -> None:
