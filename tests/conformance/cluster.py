@@ -62,6 +62,7 @@ class Cluster:
         self._objects: dict[Key, Json] = {}
         self._outbound = Outbound(world.gates_of(run), self._workload)
         self.events: list[Json] = []
+        self.status_patches = 0
         self.skipped: Counter[str] = Counter()
         self.recomputed: Counter[tuple[str, str]] = Counter()
         self._charged: list[Key] = []
@@ -164,6 +165,7 @@ class Cluster:
             )
             return
         assert isinstance(effect, StatusPatch)
+        self.status_patches += 1
         self.store(obj | {"status": merged(obj.get("status") or {}, effect.status)})
 
     def _workload(self, key: Key) -> api.Workload | None:

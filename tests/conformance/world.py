@@ -6,17 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kuota.api import kueue
+from kuota.api import core, kueue
 from kuota.api.config.duration import Duration
 from kuota.api.core import LimitRange, Namespace, RuntimeClass
 from kuota.api.gates import Gates
+from kuota.api.topology_codec import Domain
 from kuota.api.workload import Workload
-from kuota.bridge import inbound
+from kuota.bridge import inbound, inbound_nodes
 from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.engine import model
+from kuota.engine.node_placement import NodePlacement
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.snapshot import Queue, Running, Snapshot
+from kuota.engine.topology.assignment import Assignment
+from kuota.engine.topology.cluster import Cluster
 from kuota.engine.tree import Tree, charge
 from kuota.engine.usage import usage_of
 
@@ -32,6 +36,7 @@ def policy_of(run: Run) -> Policy:
     """The settings of a run: its gates, and the knobs under `config`."""
     fair = run.config.get("fairSharing") or {}
     history = run.config.get("admissionFairSharing")
+    ready = run.config.get("waitForPodsReady") or {}
     strategies = tuple(fair.get("preemptionStrategies") or ())
     return Policy(
         gates=gates_of(run),
@@ -39,6 +44,7 @@ def policy_of(run: Run) -> Policy:
         admission_fair_sharing=_history(history) if history else None,
         ignore_undeclared=run.config.get("quotaCheckStrategy") == "IgnoreUndeclared",
         by_eviction=_requeuing_timestamp(run) != "Creation",
+        block_until_ready=bool(ready.get("enable") and ready.get("blockAdmission")),
     )
 
 
@@ -132,15 +138,39 @@ def snapshot(run: Run, running: str = "workloads", now: float | None = None) -> 
         queue.active = not queue.node.cyclic and queue.spec.stop_policy == "None"
     for obj in each(run, running):
         admit(queues, workload(obj, gates_of(run)))
+    policy, nodes = policy_of(run), cluster(run)
     return Snapshot(
         tree,
         queues,
         {one.name: one for one in map(flavor, each(run, "resourceFlavors"))},
         topologies={one.name: one for one in map(topology, each(run, "topologies"))},
         local_queues={one.key: one for one in map(local_queue, each(run, "localQueues"))},
-        policy=policy_of(run),
+        cluster=nodes,
+        placement=NodePlacement(nodes, policy),
+        policy=policy,
         now=run.now if now is None else now,
     )
+
+
+def cluster(run: Run) -> Cluster:
+    """The nodes of a case by flavor, with their usage under `nodeUsage`."""
+    made = Cluster()
+    levels = {one.name: one.levels for one in map(topology, each(run, "topologies"))}
+    for obj in each(run, "nodes"):
+        made.put_node(inbound_nodes.node(convert(obj, core.Node)))
+    for one in map(flavor, each(run, "resourceFlavors")):
+        if one.topology in levels:
+            made.put_flavor(one.name, one.topology, levels[one.topology], one.labels)
+    use_nodes(made, run.inputs.get("nodeUsage"))
+    return made
+
+
+def use_nodes(made: Cluster, usage: Json | None) -> None:
+    """Charge pods to domains, by flavor."""
+    for name, pods in (usage or {}).items():
+        for one in pods:
+            placed = Assignment(domains=(Domain(list(one["values"]), one["count"]),))
+            made.charge(name, placed, whole(one["singlePodRequests"]))
 
 
 def admit(queues: dict[str, Queue], wanted: model.Workload) -> Running | None:

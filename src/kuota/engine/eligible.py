@@ -12,6 +12,7 @@ from .model import PodSet, ResourceFlavor, ResourceGroup
 from .placement import explicit, levels, topology_only
 from .reasons import Cause, Reason
 from .snapshot import Queue, Snapshot
+from .topology.slices import has_levels
 
 
 def obstacle(
@@ -68,10 +69,10 @@ def _topology_obstacle(
     topology = snapshot.topologies.get(flavor.topology)
     if topology is None:
         return Reason(cause=Cause.TOPOLOGY_NOT_LOADED, flavor=flavor.name)
-    for level in levels(pod_set):
-        if level not in topology.levels:
-            return Reason(cause=Cause.TOPOLOGY_LEVEL, flavor=flavor.name, detail=level)
-    return None
+    if has_levels(pod_set.topology, topology.levels):
+        return None
+    missing = next((each for each in levels(pod_set) if each not in topology.levels), "")
+    return Reason(cause=Cause.TOPOLOGY_LEVEL, flavor=flavor.name, detail=missing)
 
 
 def _quota_only(group: ResourceGroup, pod_set: PodSet) -> bool:

@@ -21,6 +21,7 @@ from kuota.engine.facts import ObjectStored
 from kuota.engine.model import AdmissionCheck, ClusterQueue
 from kuota.engine.snapshot import Queue
 from kuota.engine.state import State
+from kuota.engine.topology.cluster import Cluster as Nodes
 from kuota.engine.tree import Node
 
 
@@ -154,7 +155,6 @@ def users_of_a_check(run: Run) -> None:
     "cache/TestSnapshot",
     exercises=Exercise.PATH,
     ignores={
-        "expected.wantTASUsage": "topology placement follows in its own issue",
         "expected.snapshot.clusterQueues.*.allocatableResourceGeneration": (
             "counts how often Kueue recomputes a queue, which is not part of its state"
         ),
@@ -163,9 +163,14 @@ def users_of_a_check(run: Run) -> None:
 def snapshots(run: Run) -> None:
     """The quota tree after every object was applied."""
     cluster = Cluster(run)
+    state = cluster.engine.state
+    world.use_nodes(state.domains.cluster, run.inputs.get("tasFlavorUsage"))
     for obj in run.inputs.get("relabeledFlavors") or ():
         cluster.engine.apply(ObjectStored(value=world.flavor(obj)), run.now)
-    state = cluster.engine.state
+    if run.inputs.get("tasFlavorUsage"):
+        same(run.expected["wantTASUsage"], _node_usage(state.domains.cluster), "nodes")
+        return
+    same(None, run.expected.get("wantTASUsage"))
     expected = run.expected.get("snapshot") or {}
     queues = {n: _queue_json(q) for n, q in state.queues.items() if q.active}
     want = {
@@ -186,6 +191,18 @@ def snapshots(run: Run) -> None:
     same(want_cohorts, cohorts, "cohorts")
     inactive = sorted(name for name, queue in state.queues.items() if not queue.active)
     same(expected.get("inactiveClusterQueues"), inactive, "inactive")
+
+
+def _node_usage(nodes: Nodes) -> Json:
+    """Return the usage of domains that counts for each flavor."""
+    return {
+        name: {
+            ",".join(leaf.id): flavor.tree.vectors.mapping(leaf.used)
+            for leaf in flavor.tree.leaves.values()
+            if leaf.used
+        }
+        for name, flavor in nodes.flavors.items()
+    }
 
 
 def _node_json(node: Node) -> Json:

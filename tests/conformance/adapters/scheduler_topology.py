@@ -7,9 +7,11 @@ from conformance import world
 from conformance.adapters.scheduler import same_events, same_sets, same_workloads
 from conformance.case import Json, Run, check, same
 from conformance.cluster import Cluster
-from conformance.recorder import whole
+from conformance.recorder import convert, whole
 from conformance.registry import Exercise, suite
 from kuota.api.base import Key
+from kuota.api.topology_codec import expand
+from kuota.api.workload import TopologyAssignment
 
 _HEARTBEATS = "a time of the node's condition, which placement does not read"
 _IGNORES = {
@@ -69,6 +71,34 @@ def _settled(obj: Json) -> bool:
     status = whole(obj).get("status") or {}
     true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
     return "Admitted" in true and not status.get("unhealthyNodes")
+
+
+@suite(
+    "scheduler/TestSecondPassSkipsWaitForPodsReadyBlock",
+    exercises=Exercise.PATH,
+    ignores=_IGNORES,
+    functions={"verify": "whether pods are placed, and those of a failed node on another one"},
+)
+def placed_while_pods_are_unready(run: Run) -> None:
+    """A second pass is not blocked by pods that are not ready, its own among them."""
+    check(run.config["secondPass"], "only second passes are reproduced")
+    cluster = Cluster(run)
+    cluster.now += 1
+    for _ in range(run.config["cycles"]):
+        cluster.cycle()
+    same(run.expected["statusPatches"], cluster.status_patches, ".statusPatches")
+    [workload] = cluster.workloads()
+    reserved = any(
+        each["type"] == "QuotaReserved" and each["status"] == "True"
+        for each in workload["status"]["conditions"]
+    )
+    same(run.expected["quotaReserved"], reserved, ".quotaReserved")
+    [placed] = workload["status"]["admission"]["podSetAssignments"]
+    [before] = whole(run.inputs["workloads"])
+    failed = {each["name"] for each in before["status"].get("unhealthyNodes") or ()}
+    topology = convert(placed["topologyAssignment"], TopologyAssignment)
+    nodes = {domain.values[-1] for domain in expand(topology)}
+    check(bool(nodes) and nodes.isdisjoint(failed), f"pods are placed on {nodes}")
 
 
 @suite("scheduler/TestScheduleForTASWhenWorkloadModifiedConcurrently", exercises=Exercise.PATH)

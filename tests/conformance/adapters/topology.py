@@ -7,7 +7,7 @@ import re
 
 from conformance.case import Difference, Json, Run, same
 from conformance.recorder import convert, whole
-from conformance.registry import Exercise, suite
+from conformance.registry import suite
 from kuota.api import core
 from kuota.api.gates import Gate
 from kuota.api.topology_codec import Domain as Placed
@@ -121,7 +121,7 @@ def _outcome(run: Run, requests: list[PodSetRequest]) -> Outcome:
     return replace_node(placer, requests, existing, failed, movable=not fixed)
 
 
-@suite("cache/TestFindTopologyAssignments", exercises=Exercise.UNREACHED, ignores=_IGNORES)
+@suite("cache/TestFindTopologyAssignments", ignores=_IGNORES)
 def placements(run: Run) -> None:
     outcome = _outcome(run, [_request(each) for each in run.inputs["podSets"]])
     for each in run.expected["podSets"]:
@@ -131,7 +131,6 @@ def placements(run: Run) -> None:
 
 @suite(
     "cache/TestFindTopologyAssignmentsMultiLayerReplacement",
-    exercises=Exercise.UNREACHED,
     ignores={
         **_IGNORES,
         "inputs.existingTA": "the same as in the workload's admission",

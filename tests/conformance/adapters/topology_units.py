@@ -11,7 +11,7 @@ import msgspec
 from conformance.adapters.topology import FLAVOR, assigned, shown
 from conformance.case import Json, Run, same
 from conformance.recorder import convert, whole
-from conformance.registry import Exercise, suite
+from conformance.registry import suite
 from kuota.api import core
 from kuota.api import topology_codec as codec
 from kuota.api.topology_codec import HOSTNAME
@@ -57,7 +57,6 @@ def _nodes(values: Sequence[Json]) -> list[model.Node]:
 
 @suite(
     "cache/TestNewTopologyTree",
-    exercises=Exercise.UNREACHED,
     ignores={
         f"inputs.nodes.*.{path}": "not read: the tree is built from usable nodes"
         for path in ("apiVersion", "kind", "status.**", "spec.**")
@@ -93,7 +92,7 @@ def _dumped(made: Tree, domain: Domain) -> Json:
     }
 
 
-@suite("cache/TestNodesCacheSync", exercises=Exercise.UNREACHED)
+@suite("cache/TestNodesCacheSync")
 def usable_nodes(run: Run) -> None:
     """Kueue forgets unusable nodes unless its scheduler library needs them. Kuota keeps them all,
     and leaves unusable ones out of its trees."""
@@ -151,13 +150,13 @@ def _profile(run: Run) -> Profile:
     return Profile(least_free=run.inputs["unconstrained"], by_score=scored)
 
 
-@suite("cache/TestSortedDomains", exercises=Exercise.UNREACHED, ignores=_ORDER_IGNORES)
+@suite("cache/TestSortedDomains", ignores=_ORDER_IGNORES)
 def order(run: Run) -> None:
     found = _profile(run).ordered(_candidates(run.inputs["domains"]))
     same(run.expected["wantOrder"], [_name(each.domain) for each in found])
 
 
-@suite("cache/TestSortedDomainsWithLeader", exercises=Exercise.UNREACHED, ignores=_ORDER_IGNORES)
+@suite("cache/TestSortedDomainsWithLeader", ignores=_ORDER_IGNORES)
 def order_for_leader(run: Run) -> None:
     found = _profile(run).ordered_for_leader(_candidates(run.inputs["domains"]))
     same(run.expected["wantOrder"], [_name(each.domain) for each in found])
@@ -165,7 +164,6 @@ def order_for_leader(run: Run) -> None:
 
 @suite(
     "cache/TestCompareDomainLevelValues",
-    exercises=Exercise.UNREACHED,
     ignores={
         "inputs.levels": "the names of levels, which no order depends on",
         "inputs.*.id": _UNREAD,
@@ -190,14 +188,14 @@ def _demand(count: int, leaders: int, size: int = 1, level: int = 0, lowest: int
     return Demand(count=count, level=level, slicing=Slicing(lowest, size), leaders=leaders)
 
 
-@suite("cache/TestSelectOptimalDomainSetToFit", exercises=Exercise.UNREACHED, ignores=_DOMAIN)
+@suite("cache/TestSelectOptimalDomainSetToFit", ignores=_DOMAIN)
 def fewest_domains(run: Run) -> None:
     demand = _demand(run.inputs["workerCount"], run.inputs["leaderCount"])
     found = smallest_set(_candidates(run.inputs["domains"]), demand)
     same(run.expected["want"], [_name(each.domain) for each in found or ()])
 
 
-@suite("cache/TestPlaceSlicesOnDomainsBalanced", exercises=Exercise.UNREACHED, ignores=_DOMAIN)
+@suite("cache/TestPlaceSlicesOnDomainsBalanced", ignores=_DOMAIN)
 def even_placement(run: Run) -> None:
     inputs = run.inputs
     size = inputs["sliceSize"]
@@ -235,7 +233,6 @@ class Given:
 
 @suite(
     "cache/TestFindBestDomainsForBalancedPlacement",
-    exercises=Exercise.UNREACHED,
     ignores={"inputs.domains.*.id": _UNREAD, "inputs.domains.*.parentID": _UNREAD},
 )
 def balance(run: Run) -> None:
@@ -269,7 +266,6 @@ def balance(run: Run) -> None:
 
 @suite(
     "cache/TestMergeTopologyAssignments",
-    exercises=Exercise.UNREACHED,
     ignores={
         f"inputs.nodes.*.{path}": "not read: the tree is built from usable nodes"
         for path in ("apiVersion", "kind")
@@ -281,24 +277,24 @@ def merging(run: Run) -> None:
     same(run.expected["want"], shown(merged(made, a, b)))
 
 
-@suite("cache/TestTruncateAssignment", exercises=Exercise.UNREACHED)
+@suite("cache/TestTruncateAssignment")
 def truncation(run: Run) -> None:
     found = truncated(assigned(run.inputs["assignment"]), run.inputs["newCount"])
     same(run.expected["want"], shown(found))
 
 
-@suite("cache/TestCountPodsInAssignment", exercises=Exercise.UNREACHED)
+@suite("cache/TestCountPodsInAssignment")
 def pods_of_assignment(run: Run) -> None:
     same(run.expected["want"], assigned(run.inputs["assignment"]).pods)
 
 
-@suite("cache/TestComputeAssumedUsageFromAssignment", exercises=Exercise.UNREACHED)
+@suite("cache/TestComputeAssumedUsageFromAssignment")
 def usage_of_assignment(run: Run) -> None:
     found = usage(assigned(run.inputs["assignment"]), whole(run.inputs["singlePodRequests"]))
     same(run.expected["want"], {",".join(id): amounts for id, amounts in found.items()})
 
 
-@suite("cache/TestAddAssumedUsage", exercises=Exercise.UNREACHED)
+@suite("cache/TestAddAssumedUsage")
 def assumed_usage(run: Run) -> None:
     total = {
         tuple(id.split(",")): dict(amounts)
@@ -309,14 +305,14 @@ def assumed_usage(run: Run) -> None:
     same(run.expected["want"], {",".join(id): amounts for id, amounts in total.items()})
 
 
-@suite("cache/TestHasLevel", exercises=Exercise.UNREACHED)
+@suite("cache/TestHasLevel")
 def known_levels(run: Run) -> None:
     asked = run.inputs.get("podSetTopologyRequest")
     request = convert(asked, TopologyRequest) if asked is not None else None
     same(run.expected["want"], has_levels(request, run.inputs["levels"]))
 
 
-@suite("cache/TestIsTopologyAssignmentStale", exercises=Exercise.UNREACHED)
+@suite("cache/TestIsTopologyAssignmentStale")
 def staleness(run: Run) -> None:
     """The case describes its tree in words: `levels a,b; one node: a=x b=y`."""
     described = run.inputs["treeName"]
@@ -328,7 +324,7 @@ def staleness(run: Run) -> None:
     same(run.expected["wantStaleDomain"], gone)
 
 
-@suite("util/tas-TestBelongsTo", exercises=Exercise.UNREACHED)
+@suite("util/tas-TestBelongsTo")
 def containment(run: Run) -> None:
     domain, other = (
         Domain(tuple(filter(None, run.inputs.get(name, "").split(","))), None)
@@ -337,7 +333,7 @@ def containment(run: Run) -> None:
     same(run.expected["want"], domain.within(other))
 
 
-@suite("util/tas-TestNodeNameFromDomainID", exercises=Exercise.UNREACHED)
+@suite("util/tas-TestNodeNameFromDomainID")
 def node_of_domain(run: Run) -> None:
     found = node_name(run.inputs.get("levels") or (), [run.inputs.get("domainID", "")])
     same(run.expected["wantOK"], found is not None)
@@ -348,11 +344,11 @@ def _read(run: Run) -> list[codec.Domain]:
     return list(read(convert(run.inputs["v1beta2"], TopologyAssignment)).domains)
 
 
-@suite("util/tas-TestPodCounts", exercises=Exercise.UNREACHED)
+@suite("util/tas-TestPodCounts")
 def pod_counts(run: Run) -> None:
     same(run.expected["podCounts"], [domain.count for domain in _read(run)])
 
 
-@suite("util/tas-TestTotalDomainCount", exercises=Exercise.UNREACHED)
+@suite("util/tas-TestTotalDomainCount")
 def domain_count(run: Run) -> None:
     same(run.expected["totalDomainCount"], len(_read(run)))

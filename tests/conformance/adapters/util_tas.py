@@ -9,7 +9,7 @@ import msgspec
 
 from conformance.case import Json, Run, same
 from conformance.recorder import convert
-from conformance.registry import Exercise, suite
+from conformance.registry import suite
 from kuota.api import topology_codec as codec
 from kuota.api.workload import Admission, PodSetAssignment, TopologyAssignment
 
@@ -72,14 +72,14 @@ def chunk_count(run: Run) -> None:
     same(run.expected.get("want"), len(pieces))
 
 
-@suite("util/tas-TestHasNodeInPodSetAssignment", exercises=Exercise.UNREACHED)
+@suite("util/tas-TestHasNodeInPodSetAssignment")
 def node_in_pod_set(run: Run) -> None:
     found = run.inputs.get("psa")
     assignment = convert(found, PodSetAssignment) if found else None
     same(run.expected.get("want"), codec.on_node(assignment, run.inputs["nodeName"]))
 
 
-@suite("util/tas-TestHasTASAssignmentOnNode", exercises=Exercise.UNREACHED)
+@suite("util/tas-TestHasTASAssignmentOnNode")
 def workload_on_node(run: Run) -> None:
     admission = convert(run.inputs.get("admission") or {}, Admission)
     assignments = admission.pod_set_assignments or ()

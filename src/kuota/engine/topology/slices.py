@@ -44,7 +44,7 @@ def requested_level(request: TopologyRequest | None, levels: Sequence[str]) -> s
 
 def has_levels(request: TopologyRequest | None, levels: Sequence[str]) -> bool:
     """Whether the request names a level, and the topology has all levels that it names."""
-    level = requested_level(request, levels)
+    level = requested_level(request, levels) if levels else None
     return level in levels and all(each.topology in levels for each in layers(request))
 
 
