@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records failed nodes in the Workloads that run on them, using `kuota.bridge.node_failures`.
 
-Nodes and pods are needed only once a Workload is assigned to nodes by name.
+Nodes and pods are needed once a Workload is assigned to nodes by name.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import msgspec
@@ -61,7 +60,6 @@ class NodeFailures:
         self._sender = sender
         self._clock = clock
         self._gates = gates
-        self._needed = asyncio.Event()
         self._observing = False
         world.workloads.add_index(NODE, _nodes)
 
@@ -70,12 +68,10 @@ class NodeFailures:
         self._world.workloads.observe(self._workload)
 
     async def run(self) -> None:
-        """Wait for the first Workload on named nodes, and observe nodes and pods from then on."""
-        await self._needed.wait()
+        """Observe nodes and pods once they are known, because this or something else needs them."""
         nodes, pods = self._world.nodes, self._world.pods
-        for informer in (nodes, pods):
-            informer.need()
-            await informer.synced.wait()
+        await nodes.synced.wait()
+        await pods.synced.wait()
         self._observing = True
         nodes.observe(self._node)
         pods.observe(self._pod)
@@ -147,7 +143,8 @@ class NodeFailures:
         names = _nodes(new) if new is not None else []
         if not names:
             return
-        self._needed.set()
+        self._world.nodes.need()
+        self._world.pods.need()
         if not self._observing or (old is not None and _nodes(old) == names):
             return
         for name in names:
