@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from control.objects import condition
 from control.stage import Stage, run_scene
 from control.test_topology import GATE, HOST, _furnish, _gang, _node
 from kuota.api.base import Json, Key
+from kuota.control.observer import attach_observer
 from kuota.kube.errors import ServerError
 from kuota.kube.resources import JOBS, NODES, PODS, WORKLOADS
 
@@ -57,8 +57,8 @@ def _unhealthy(stage: Stage, job: str) -> list[str]:
     return [each["name"] for each in listed]
 
 
-async def _gang_of_four(stage: Stage, **gates: Any) -> None:
-    """Four running pods on two nodes of one rack, whose third node is free for nobody."""
+async def _gang_of_four(stage: Stage) -> None:
+    """Four running pods on the two nodes of one rack."""
     await _furnish(stage, _node("n1", "r1"), _node("n2", "r1"))
     await stage.api.apply(_indexed("gang", 4))
     await stage.rest()
@@ -243,3 +243,33 @@ def test_pods_of_other_workloads_are_left_alone() -> None:
         assert all(stage.api.versions(PODS, name) == n for name, n in versions.items())
 
     run_scene(scene)
+
+
+class _Ungated:
+    """An observer that counts removed gates."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, bool]] = []
+
+    def cycle(self, outcome: object, took_s: float) -> None: ...
+
+    def changed(self, old: object, new: object, now: float) -> None: ...
+
+    def removed(self, kind: str, key: Key) -> None: ...
+
+    def created(self, workload: object, job_kind: str, took_s: float) -> None: ...
+
+    def ungated(self, workload: object, gate: str, took_s: float, *, in_group: bool) -> None:
+        assert took_s >= 0
+        self.found.append((gate, in_group))
+
+
+def test_removed_gates_are_observed_once() -> None:
+    observer = _Ungated()
+
+    async def scene(stage: Stage) -> None:
+        attach_observer(observer, stage.system.driver, stage.system.world, stage.clock)
+        await _gang_of_four(stage)
+
+    run_scene(scene)
+    assert [(GATE, False)] * 4 == observer.found

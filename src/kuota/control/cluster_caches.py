@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from kuota.api.base import Json
-from kuota.api.core import Node
+from kuota.api.core import Node, is_terminated
 from kuota.api.rules.report import child, text
 from kuota.api.topology_codec import HOSTNAME
 from kuota.bridge.cached import cached_node, reduced_pod
@@ -34,13 +34,15 @@ def node_informer(client: Client, clock: Clock) -> LazyInformer[Node]:
 
 
 def pod_informer(client: Client, clock: Clock, kinds: Iterable[JobKind]) -> LazyInformer[Json]:
-    """Return an informer of pods. Those that no job kind reads are reduced and compressed."""
+    """Return an informer of pods. Those that no controller reads are reduced and compressed."""
     kind = next((each for each in kinds if each.group_kind == POD), None)
+    rarely_read = kind.rarely_read if kind is not None else lambda pod: True
     return LazyInformer(
         client,
         PODS,
         decode=_shrinking(kind.cached if kind is not None else reduced_pod),
-        packs=kind.rarely_read if kind is not None else lambda pod: True,
+        # All pods of a Workload are read when one of them changes.
+        packs=lambda pod: rarely_read(pod) and (is_terminated(pod) or chain_of(pod) is None),
         indexers={ON_NODE: _node, FOR_NODE: _hostname, IN_CHAIN: _chain},
         clock=clock,
     )

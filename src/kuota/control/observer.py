@@ -9,11 +9,15 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from kuota.api.base import Json, Key, true_condition
+from kuota.api.core import GROUP_NAME
+from kuota.api.podset import TOPOLOGY_GATE
+from kuota.api.rules.metadata import label
 from kuota.api.workload import Workload
 from kuota.bridge.changes import removed_gates
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey
+from kuota.bridge.workload_pods import chain_of
 from kuota.engine.decisions import Outcome
 from kuota.failures import tolerated
 from kuota.kube import resources as kinds
@@ -102,6 +106,7 @@ def attach_observer(observer: Observer, driver: Driver, world: World, clock: Clo
         informer.observe(tolerated(METRICS, partial(changes.queue_changed, resource)))
     for kind, jobs in world.job_caches.observed():
         jobs.observe(tolerated(METRICS, partial(changes.job_changed, kind)))
+    world.pods.observe(tolerated(METRICS, changes.pod_changed))
     changes.live = True
     driver.cycle_observers.append(tolerated(METRICS, observer.cycle))
 
@@ -141,17 +146,26 @@ class _WorkloadChanges:
     def job_changed(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
         if old is None or new is None:
             return
-        for gate in removed_gates(old, new):
+        for gate in removed_gates(old, new) - {TOPOLOGY_GATE}:
             for job in self._world.job_caches.jobs_of(kind, new):
-                self._ungated(job, gate)
-
-    def _ungated(self, job: JobKey, gate: str) -> None:
-        for workload in filter(None, map(_workload, self._world.workloads_of(job))):
-            admitted = true_condition(workload.status.conditions, "Admitted")
-            if admitted is not None and admitted.last_transition_time is not None:
-                took_s = (self._clock.now() - admitted.last_transition_time).total_seconds()
                 in_group = self._world.job_caches.composed(job.kind)
-                self._observer.ungated(workload, gate, took_s, in_group=in_group)
+                for workload in filter(None, map(_workload, self._world.workloads_of(job))):
+                    self._ungated(workload, gate, in_group)
+
+    def pod_changed(self, old: Json | None, new: Json | None) -> None:
+        """Observe the gates that the controller of topologies removed."""
+        if old is None or new is None or TOPOLOGY_GATE not in removed_gates(old, new):
+            return
+        chain = chain_of(new)
+        workload = _workload(self._world.workload(chain)) if chain is not None else None
+        if workload is not None:
+            self._ungated(workload, TOPOLOGY_GATE, label(new, GROUP_NAME) is not None)
+
+    def _ungated(self, workload: Workload, gate: str, in_group: bool) -> None:
+        admitted = true_condition(workload.status.conditions, "Admitted")
+        if admitted is not None and admitted.last_transition_time is not None:
+            took_s = (self._clock.now() - admitted.last_transition_time).total_seconds()
+            self._observer.ungated(workload, gate, took_s, in_group=in_group)
 
     def _job_creation(self, workload: Workload) -> tuple[str, datetime] | None:
         """Return the kind of the job and when it was created.

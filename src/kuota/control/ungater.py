@@ -31,6 +31,8 @@ from .world import World
 
 BATCH_S = 0.1
 """Pods that are created within this time are considered together: lower names first."""
+PER_POD_S = 0.00025
+"""How much longer changes are collected for each pod of a Workload, all of which a pass reads."""
 CONCURRENT = 16
 """The number of pods of one Workload that are patched at the same time."""
 
@@ -55,6 +57,8 @@ class Ungater:
         self._needed = asyncio.Event()
         self._observing = False
         self._pods = world.pods
+        self._sizes: dict[Key, int] = {}
+        """The number of pods of each chain in its last pass."""
         self._unknown: dict[Key, set[Key]] = {}
         """Pods of each chain whose last write has an unknown outcome."""
 
@@ -79,8 +83,10 @@ class Ungater:
         await self._read_again(chain)
         active = self._active(chain)
         if active is None or not active.true("Admitted") or active.true("Finished"):
+            self._sizes.pop(chain, None)
             return
         pods = [workload_pod(each) for each in self._pods.indexed(IN_CHAIN, str(chain))]
+        self._sizes[chain] = len(pods)
         is_elastic = elastic(active.json, self._gates)
         try:
             found = releases(active, pods, elastic=is_elastic, topology=self._topology)
@@ -133,6 +139,8 @@ class Ungater:
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
     ) -> None:
+        if new is None and old is not None:
+            self._sizes.pop(old.key, None)
         stored = new.value if new is not None else None
         if stored is None or not (
             elastic(stored.json, self._gates) or (self._topology and assigned(stored.obj))
@@ -146,4 +154,4 @@ class Ungater:
         for pod in (old, new) if may_release(old, new) else ():
             chain = chain_of(pod) if pod is not None else None
             if chain is not None:
-                self.queue.add_after(chain, BATCH_S)
+                self.queue.add_after(chain, BATCH_S + PER_POD_S * self._sizes.get(chain, 0))

@@ -41,7 +41,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     # Pods on lost nodes are marked as failed and deleted.
     ("", "pods", "delete"),
     ("", "pods/status", "patch"),
-    # Scheduling gates of the pods of elastic jobs are removed.
+    # Scheduling gates of pods of elastic jobs and of placed pods are removed.
     ("", "pods", "patch"),
     (GROUP, "workloads", f"{_WATCH} create patch delete"),
     # A variant has one to its parent.
