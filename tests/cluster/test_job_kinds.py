@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.job_actor import FLAVOR, HIGH, Actor, config, define, furnish, install
+from cluster.definitions import minimal
+from cluster.ground import Real
+from cluster.job_actor import FLAVOR, HIGH, Actor, config, define, furnish, install, resource_of
 from cluster.job_kinds import JOB_SET, STORIES, TRAIN_JOB, JobStory
 from cluster.stage import Stage, StageRunner
 from control.objects import job
@@ -100,5 +102,49 @@ def test_a_job_with_an_impossible_queue_name_gets_a_reason_and_the_rest_continue
         await stage.holds(lambda: "ErrWorkloadCompose" in stage.events(story.kind, "bad"))
         assert [] == stage.workloads("bad")
         assert story.suspended(stage.get(resource, "bad"))
+
+    on_stage(scene, config=config(story))
+
+
+def test_jobs_whose_definition_cannot_suspend_them_get_a_reason(on_stage: StageRunner) -> None:
+    story = JOB_SET
+
+    async def scene(stage: Stage) -> None:
+        if isinstance(stage.ground, Real):
+            pytest.skip("the definition of the operator has the field")
+        resource = resource_of(story.manifest("any"))
+        found = minimal(resource.group, resource.version, resource.plural, resource.kind)
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        jobs = {"type": "array", "items": anything}
+        spec = {"type": "object", "properties": {"replicatedJobs": jobs}}
+        served = {"type": "object", "properties": {"spec": spec, "status": anything}}
+        found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = served
+        await stage.client.create(CRDS, found)
+        stage.follow(resource)
+        await furnish(stage)
+        await stage.apply(job("first", "4"))
+        await stage.shows(False, stage.suspended, "first")
+        actor = Actor(stage, story, resource)
+        await actor.create()
+        await stage.holds(lambda: "SuspendIgnored" in stage.events(story.kind, "mine"))
+        await stage.delete(JOBS, "first")
+        await stage.apply(job("next", "1"))
+        await stage.shows(False, stage.suspended, "next")
+
+    on_stage(scene, config=config(story))
+
+
+def test_a_job_without_pods_gets_a_reason(on_stage: StageRunner) -> None:
+    story = JOB_SET
+
+    async def scene(stage: Stage) -> None:
+        resource = await install(stage, story)
+        await furnish(stage)
+        empty = story.manifest("empty")
+        empty["spec"] = {"suspend": True, "replicatedJobs": []}
+        await stage.apply(empty)
+        await stage.holds(lambda: "NoPodSets" in stage.events(story.kind, "empty"))
+        assert [] == stage.workloads("empty")
+        assert story.suspended(stage.get(resource, "empty"))
 
     on_stage(scene, config=config(story))

@@ -20,13 +20,14 @@ class PassResult(Struct):
     """The effects of a pass, in order, and when to run the next pass without a change.
 
     `fault` is why the pass failed; it is retried later. `missing` is the priority class that it did
-    not find, if that was the reason.
+    not find, if that was the reason. The job itself is `invalid` if its pods cannot be determined.
     """
 
     effects: tuple[Effect, ...] = ()
     requeue_after_s: float | None = None
     fault: str = ""
     missing: ClassMissing | None = None
+    invalid: bool = False
 
 
 class StoredWorkload(Struct):

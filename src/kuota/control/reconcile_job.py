@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
-from kuota.bridge.jobs.composed import Composed
+from kuota.bridge.jobs.composed import Composed, Terminating
 from kuota.bridge.jobs.job_webhook import NAMESPACE, waits_for_quota
 from kuota.bridge.jobs.kind import JobKey, JobKind, key_of, resolved
 from kuota.bridge.jobs.pod_parent import ParentView, PodParent, reconcile_parent
@@ -32,6 +32,9 @@ from .world import World
 FINISHED = "FinishedWorkload"
 WORKLOAD_REJECTED = "ErrWorkloadCompose"
 UPDATE_REJECTED = "UpdateRejected"
+STOPPED = "Stopped"
+NOT_SUSPENDED = "SuspendIgnored"
+_VERSION = "resourceVersion"
 _REPORTED = 10
 """The number of members of a job that get an event."""
 Occupied = Callable[[JobKey], frozenset[str]]
@@ -66,8 +69,12 @@ class JobReconciler:
             result = await self._reconcile_parent(kind, at)
         else:
             async with self._sender.locks.hold(*self._names(at)):
+                before = self._world.job(at)
                 result = await self._evaluated(lambda: self._pass(at))
                 await self._send(at, list(result.effects))
+                self._check_stop(at, kind, before, result.effects)
+        if result.invalid:
+            self._warn(at, WORKLOAD_REJECTED, result.fault)
         if result.fault:
             raise RetryLater(f"{at}: {result.fault}")
         return result.requeue_after_s
@@ -90,12 +97,35 @@ class JobReconciler:
             await self._sender.send(effects)
         except (Invalid, Forbidden) as error:
             composes = any(isinstance(each, Create) for each in effects)
-            reason = WORKLOAD_REJECTED if composes else UPDATE_REJECTED
-            kind = self._config.registry.kind(at.kind)
-            for key in self._object_keys(kind, at)[:_REPORTED]:
-                event = Event.about(key, reason, str(error), warning=True, kind=kind.name)
-                self._sender.record(event)
+            self._warn(at, WORKLOAD_REJECTED if composes else UPDATE_REJECTED, str(error))
             raise
+
+    def _warn(self, at: JobKey, reason: str, message: str) -> None:
+        """Record an event about a job, or about the members of a composed one."""
+        kind = self._config.registry.kind(at.kind)
+        for key in self._object_keys(kind, at)[:_REPORTED]:
+            self._sender.record(Event.about(key, reason, message, warning=True, kind=kind.name))
+
+    def _check_stop(
+        self, at: JobKey, kind: JobKind, job: Json | None, effects: Sequence[Effect]
+    ) -> None:
+        """Report a job that the API server does not suspend. Raises RetryLater.
+
+        It drops fields that the definition of a kind does not have, such as `suspend`.
+        """
+        stops = any(isinstance(each, Event) and each.reason == STOPPED for each in effects)
+        stored = self._world.job(at) if stops and not isinstance(kind, Terminating) else None
+        if stored is None or job is None or kind.suspended(stored):
+            return
+        if child(stored, "metadata").get(_VERSION) != child(job, "metadata").get(_VERSION):
+            return
+        message = (
+            "The API server does not store that the job is suspended: the definition of "
+            f"{kind.gvk.kind} lacks the field, so the job runs without quota; install a version "
+            "of its CustomResourceDefinition that has it"
+        )
+        self._warn(at, NOT_SUSPENDED, message)
+        raise RetryLater(f"{at}: {message}")
 
     def _object_keys(self, kind: JobKind, at: JobKey) -> list[Key]:
         """Return the key of a job, or those of the members of a composed one."""

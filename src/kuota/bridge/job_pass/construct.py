@@ -21,6 +21,8 @@ from .slices import closed, replacement_annotations, without_injection
 from .workload import priority_of, sanitized, workload
 
 NO_MATCH = "NoMatchingWorkload"
+NO_PODS = "NoPodSets"
+"""The reason of the event about a job without pods."""
 
 
 def created(job_pass: JobPass) -> None:
@@ -103,6 +105,12 @@ def constructed(job_pass: JobPass) -> Json | None:
         made = workload(job_pass.kind, job_pass.job, job_pass.view.classes, config.gates, taken)
     except ClassMissing as error:
         _report_missing(job_pass, error)
+        return None
+    if not made["spec"]["podSets"]:
+        words = (
+            f"The {kind.gvk.kind} describes no pods, so there is nothing to queue; add pods to it"
+        )
+        job_pass.record_event(NO_PODS, words, warning=True)
         return None
     meta = {field: each for field, each in made["metadata"].items() if field != "creationTimestamp"}
     for field, keys in (

@@ -35,6 +35,7 @@ class JobPass:
         self.replaced: StoredWorkload | None = None
         self.requeue_after_s: float | None = None
         self.fault = ""
+        self.invalid = False
         self.missing: ClassMissing | None = None
         self.refused = ""
         self._effects: list[Effect] = []
@@ -192,4 +193,5 @@ class JobPass:
             requeue_after_s=self.requeue_after_s,
             fault=self.fault,
             missing=self.missing,
+            invalid=self.invalid,
         )

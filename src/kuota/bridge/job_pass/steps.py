@@ -46,7 +46,7 @@ def reconcile_job(view: JobView, now: float) -> PassResult:
     try:
         any(step(job_pass) for step in _STEPS)
     except (TopologyRequestError, PodSetsUnknown) as error:
-        job_pass.fault = str(error)
+        job_pass.fault, job_pass.invalid = str(error), True
     return job_pass.done()
 
 
