@@ -7,17 +7,20 @@ Each worker has a fake Job controller. The manager has none: nothing runs there.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
 from control.fake_api import FakeApi
 from control.kubelet import Kubelet
 from control.objects import flavor, job, local_queue, namespace, queue
-from control.stage import Stage
+from control.stage import CONFIG, Stage
 from control.test_multikueue_clusters import check, cluster, config, secret
 from control.test_multikueue_kubeconfig import kubeconfig
 from control.virtual import VirtualClock, played
 from kuota.api.base import Json, Key
+from kuota.api.config.load import load
+from kuota.api.config.shapes import Configuration
 from kuota.control.system import System
 from kuota.kube.client import Client, Listing
 from kuota.kube.config import Connection
@@ -28,6 +31,11 @@ from kuota.kube.resources import JOBS, NAMESPACES, WORKLOADS, Resource
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 CHECK = "elsewhere"
+
+
+def _config(multi: Json | None) -> Configuration:
+    frameworks = {"integrations": {"frameworks": ["batch/job", "pod"]}}
+    return load(json.dumps(CONFIG | frameworks | ({"multiKueue": multi} if multi else {})))
 
 
 class Line(Client):
@@ -116,7 +124,7 @@ class Member:
         self._run()
 
     def _run(self) -> None:
-        system = System(self.api, clock=VirtualClock())
+        system = System(self.api, clock=VirtualClock(), config=_config(None))
         self.tasks = [asyncio.create_task(each) for each in (system.run(), self.kubelet.run())]
 
     async def restart(self) -> None:
@@ -149,7 +157,8 @@ class Fleet(Stage):
     """The manager, with one queue whose jobs run in the members."""
 
     def __init__(self, cpus: dict[str, int], multi: Json | None = None, **gates: bool) -> None:
-        super().__init__(config={"multiKueue": multi} if multi else None, gates=gates or None)
+        super().__init__(config=None, gates=gates or None)
+        self._config = _config(multi)
         self.members = {name: Member(name) for name in cpus}
         self._cpus = cpus
 

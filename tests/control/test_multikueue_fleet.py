@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from control.multikueue_fleet import told
-from control.objects import job
+from control.objects import condition, job
+from control.test_pods import gates, pod
 from kuota.api.base import Key
-from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, WORKLOADS
+from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, PODS, WORKLOADS
 
 
 def test_a_job_runs_in_one_cluster_and_ends_everywhere() -> None:
@@ -172,5 +173,34 @@ def test_an_object_of_somebody_else_is_left_alone_and_reported() -> None:
             assert "labels" not in found["metadata"] or not found["metadata"]["labels"]
         assert "MultiKueue" in fleet.events("Workload")
         assert fleet.state("train") == "Pending"
+
+    told(scene)
+
+
+def test_pods_stay_gated_here_and_run_there() -> None:
+    async def scene(fleet: Any) -> None:
+        names = ["p0", "p1"]
+        await fleet.api.apply(*(pod(name, group="g", of=2) for name in names))
+        await fleet.rest(10)
+        places = [each for each in fleet.members.values() if each.api.all(PODS)]
+        assert len(places) == 1
+        there = places[0].api
+        found = there.all(PODS)
+        assert sorted(each["metadata"]["name"] for each in found) == names
+        assert not any(each["spec"].get("schedulingGates") for each in found)
+        assert all(gates(fleet, name) for name in names)
+        for name in names:
+            running = {"status": {"phase": "Running"}}
+            await there.patch(PODS, Key("team", name), running, subresource="status")
+        await fleet.rest(10)
+        assert [fleet.get(PODS, name)["status"]["phase"] for name in names] == ["Running"] * 2
+        for name in names:
+            over = {"status": {"phase": "Succeeded"}}
+            await there.patch(PODS, Key("team", name), over, subresource="status")
+        await fleet.rest(20)
+        (found,) = fleet.api.all(WORKLOADS)
+        assert condition(found, "Finished")["reason"] == "Succeeded"
+        assert [len(each.api.all(WORKLOADS)) for each in fleet.members.values()] == [0, 0]
+        assert [len(each.api.all(PODS)) for each in fleet.members.values()] == [0, 0]
 
     told(scene)
