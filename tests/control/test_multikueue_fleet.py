@@ -8,8 +8,8 @@ from typing import Any
 from control.multikueue_fleet import told
 from control.objects import condition, job
 from control.test_pods import gates, pod
-from kuota.api.base import Key
-from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, PODS, WORKLOADS
+from kuota.api.base import Json, Key
+from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, PODS, WORKLOADS, Resource
 
 
 def test_a_job_runs_in_one_cluster_and_ends_everywhere() -> None:
@@ -204,3 +204,42 @@ def test_pods_stay_gated_here_and_run_there() -> None:
         assert [len(each.api.all(PODS)) for each in fleet.members.values()] == [0, 0]
 
     told(scene)
+
+
+def test_a_job_of_an_external_framework_is_dispatched() -> None:
+    async def scene(fleet: Any) -> None:
+        meta = {"name": "t", "namespace": "team", "uid": "own"}
+        spec = {"managedBy": "kueue.x-k8s.io/multikueue", "steps": 3}
+        task = {"apiVersion": "example.com/v1", "kind": "Task", "metadata": meta, "spec": spec}
+        stored = await fleet.api.create(TASKS, task)
+        await fleet.api.create(WORKLOADS, workload_of(stored))
+        await fleet.rest(10)
+        places = [each for each in fleet.members.values() if each.api.all(TASKS)]
+        (there,) = (each.api for each in places)
+        (copy,) = there.all(TASKS)
+        assert copy["spec"] == {"steps": 3}
+        await there.patch(TASKS, Key("team", "t"), {"status": {"step": 2}}, subresource="status")
+        await fleet.rest(10)
+        assert fleet.get(TASKS, "t")["status"] == {"step": 2}
+
+    told(scene, multi={"externalFrameworks": [{"name": "Task.v1.example.com"}]})
+
+
+TASKS = Resource("example.com", "v1", "tasks", "Task")
+
+
+def workload_of(task: Json) -> Json:
+    """What the controller of the framework creates."""
+    owner = {"apiVersion": "example.com/v1", "kind": "Task", "name": "t", "controller": True}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    owners = [owner | {"uid": task["metadata"]["uid"]}]
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "task-t", "namespace": "team", "ownerReferences": owners},
+        "spec": {
+            "queueName": "main",
+            "podSets": [{"name": "main", "count": 1, "template": template}],
+        },
+    }

@@ -25,6 +25,7 @@ from .check_changes import CheckChanges
 from .clusters import ClusterReconciler
 from .collector import Collector
 from .dispatcher import Dispatcher
+from .external import ExternalJobs
 from .group import LOST_S, STEP_SIZE, Settings
 from .groups import Groups
 from .link import SYSTEM_NAMESPACE, Purpose
@@ -57,11 +58,11 @@ class MultiKueueController:
         gates, config = gates or Gates(), config or default_configuration()
         multi = config.multi_kueue or MultiKueue()
         self._world, self._closed = world, asyncio.Event()
-        kinds: Resources = {kind: each.resource for kind, each in world.jobs.items()}
-        origin = multi.origin
+        self._external = ExternalJobs(client, clock, world, multi)
+        kinds = self._kinds()
+        origin, namespace = multi.origin, config.namespace or ""
         profiles = gates.on(Gate.MultiKueueClusterProfile)
         automated = gates.on(Gate.MultiKueueManagerQuotaAutomation)
-        namespace = config.namespace or ""
         self.objects = MultiKueueObjects(client, clock, namespace, profiles=profiles)
         self.clusters = RemoteClusters()
         providers, recorder = configured(multi), sender.recorder
@@ -84,6 +85,11 @@ class MultiKueueController:
         if automated:
             self._quota = QuotaWriter(world, sender, clock, self.objects, self.clusters)
 
+    def _kinds(self) -> Resources:
+        """Return the kinds of jobs that may be dispatched."""
+        own = {kind: each.resource for kind, each in self._world.jobs.items()}
+        return own | self._external.kinds
+
     def identity(self) -> str:
         """Return the identity of this cluster; "" if it is unknown."""
         found = self._world.json(NAMESPACES, SYSTEM_NAMESPACE)
@@ -91,7 +97,7 @@ class MultiKueueController:
 
     def _dispatcher(self, sender: Sender, clock: Clock) -> Dispatcher:
         world, objects, clusters = self._world, self.objects, self.clusters
-        groups = Groups(world, objects, clusters, self._settings)
+        groups = Groups(world, objects, clusters, self._settings, self._external)
         return Dispatcher(world, sender, clock, objects, clusters, groups)
 
     def _settings(self) -> Settings:
@@ -126,6 +132,7 @@ class MultiKueueController:
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.objects.run())
+            group.create_task(self._external.run())
             await self.objects.ready()
             group.create_task(self._links.run())
             self._cluster_reconciler.follow()

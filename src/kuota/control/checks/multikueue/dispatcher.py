@@ -115,7 +115,7 @@ class Dispatcher:
         cluster, dispatch = self._clusters.get(name), group.dispatch
         if cluster is None or dispatch is None:
             raise RetryLater(f"cluster {name} is gone")
-        resource = self._world.job_caches.resources[dispatch.name]
+        resource = self._world.resources[dispatch.name]
         for job in group.jobs:
             try:
                 found = await cluster.client.get(resource, key_of(job))
@@ -163,7 +163,7 @@ class Dispatcher:
         if cluster is None:
             raise RetryLater(f"cluster {name} is gone")
         origin, recorder = self._groups.settings().origin, self._sender.recorder
-        resources = self._world.job_caches.resources
+        resources = self._world.resources
         await RemoteSender(cluster, resources, origin, recorder).send(effects)
 
     def _settle(

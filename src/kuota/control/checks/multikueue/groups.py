@@ -19,6 +19,7 @@ from kuota.bridge.jobs.dispatch import Dispatch
 from kuota.bridge.jobs.kind import Elastic, JobKey, JobKind, key_of
 from kuota.control.world import World
 
+from .external import ExternalJobs
 from .group import Component, Group, Remote, Settings
 from .objects import MultiKueueObjects
 from .owner import Owner, owner_of
@@ -39,9 +40,11 @@ class Groups:
         objects: MultiKueueObjects,
         clusters: RemoteClusters,
         settings: Callable[[], Settings],
+        external: ExternalJobs,
     ) -> None:
         self._world, self._objects, self._clusters = world, objects, clusters
         self.settings = settings
+        self._external = external
         self.index = RemoteIndex(self.sharing)
         self._missing: dict[str, float] = {}
 
@@ -75,9 +78,11 @@ class Groups:
             except BadReference:
                 return None
         kinds = self.kinds()
-        owner = owner_of(stored.json, kinds.keys())
+        owner = owner_of(stored.json, kinds.keys() | self._external.dispatches.keys())
         kind = kinds.get(owner.kind) if owner is not None else None
         dispatch = kind.dispatch() if kind is not None else None
+        if owner is not None and kind is None:
+            dispatch = self._external.dispatches.get(owner.kind)
         jobs = self._jobs(stored, owner) if dispatch is not None and owner is not None else ()
         remotes, lost = self._remotes(stored.key, names, dispatch, jobs, now)
         shared = self._components(stored, owner, dispatch, jobs)
@@ -104,8 +109,12 @@ class Groups:
         listed = elements(child(stored.json, "metadata").get("ownerReferences"))
         same = (mapping(each) for each in listed if mapping(each).get("kind") == owner.kind[1])
         for name in (owner.name, *(text(each.get("name")) for each in same)):
-            found = self._world.job(JobKey(owner.kind, Key(stored.key.namespace, name)))
-            if found is not None:
+            key = Key(stored.key.namespace, name)
+            external = self._external.get(owner.kind, key)
+            if external is not None:
+                return (external,)
+            found = self._world.job(JobKey(owner.kind, key))
+            if found is not None and owner.kind in self._world.jobs:
                 return tuple(self._world.job_caches.together(owner.kind, found))
         return ()
 
