@@ -55,4 +55,6 @@ def test_no_kind_is_watched_twice(tmp_path: Path) -> None:
         return server.watches
 
     watches = asyncio.run(story())
-    assert dict.fromkeys(watches, 1) == dict(watches)
+    # The history resumes from the revision that it recorded last, so it has a watch of its own.
+    most = dict.fromkeys(watches, 1) | {"workloads": 2}
+    assert {} == {kind: count for kind, count in watches.items() if count > most[kind]}
