@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from control.multikueue_fleet import told
-from control.objects import condition, job
+from control.objects import condition, job, local_queue, queue
 from control.test_pods import gates, pod
 from kuota.api.base import Json, Key
 from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, PODS, WORKLOADS, Resource
@@ -223,6 +224,33 @@ def test_a_job_of_an_external_framework_is_dispatched() -> None:
         assert fleet.get(TASKS, "t")["status"] == {"step": 2}
 
     told(scene, multi={"externalFrameworks": [{"name": "Task.v1.example.com"}]})
+
+
+def test_a_worker_cannot_change_objects_that_it_was_not_given() -> None:
+    async def scene(fleet: Any) -> None:
+        plain = queue("plain", 10)
+        await fleet.api.apply(plain, local_queue("own", "plain"))
+        await fleet.submit("private", queue="own")
+        await fleet.rest(10)
+        before = fleet.job("private"), fleet.workload("private")
+        labels = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+        forged = copy.deepcopy(before[1])
+        forged["metadata"] = {"name": forged["metadata"]["name"], "namespace": "team"}
+        forged["metadata"]["labels"] = labels
+        stolen = job("private", queue="", labels=labels)
+        named = {"kueue.x-k8s.io/prebuilt-workload-name": forged["metadata"]["name"]}
+        stolen["metadata"]["annotations"] = named
+        there = fleet.members["near"].api
+        await there.create(WORKLOADS, forged)
+        await there.create(JOBS, stolen)
+        over = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "m"}
+        status = {"status": {"conditions": [over | {"lastTransitionTime": "2026-01-02T03:04:05Z"}]}}
+        key = Key("team", forged["metadata"]["name"])
+        await there.patch(WORKLOADS, key, status, subresource="status")
+        await fleet.rest(30)
+        assert (fleet.job("private"), fleet.workload("private")) == before
+
+    told(scene)
 
 
 TASKS = Resource("example.com", "v1", "tasks", "Task")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -170,8 +171,12 @@ class Groups:
         """Return the copies in connected clusters that are not configured."""
         others = {each.cluster for each in self.index.places(key)}.difference(names)
         clusters = [self._clusters.get(each) for each in sorted(others)]
-        connected = [each for each in clusters if each is not None and each.connected]
-        return {each.name: self._remote(each, key, dispatch, jobs) for each in connected}
+        found: dict[str, Remote] = {}
+        for each in clusters:
+            if each is not None and each.connected:
+                with suppress(msgspec.ValidationError):
+                    found[each.name] = self._remote(each, key, dispatch, jobs)
+        return found
 
     def _current(self, stored: StoredWorkload, kind: JobKind | None, jobs: tuple[Json, ...]) -> str:
         """Return the name of the Workload that describes the job as it is now."""
