@@ -59,9 +59,10 @@ _modules = rewritten(
     "kuota.runner.pod_steps",
     "kuota.runner.devices",
     "kuota.runner.pod_home",
+    "kuota.runner.pod_informer",
 )
 system, runner, pod_runs, settings, nodes, inventory, cgroups, run_as, job_rules = _modules[:9]
-pod_steps, devices, pod_home = _modules[9:]
+pod_steps, devices, pod_home, pod_informer = _modules[9:]
 vars(pod_runs)["Process"] = SimulatedProcess
 vars(nodes)["HEARTBEAT_S"] = 40
 
@@ -174,6 +175,7 @@ class Installation:
         theirs = runner.Runner(
             self._theirs,
             self.system.world.jobs[JOB.group_kind],
+            pod_informer.shared_informer(self.system.world.pods),
             _plans(),
             settings.RunnerSettings(
                 state_dir=str(self._state_dir),

@@ -30,6 +30,8 @@ APART = {
     "runner.logs.read_log#2": "the answer to a request, which nobody else depends on",
     "runner.logs._text#1": "the answer to a request, which nobody else depends on",
     "runner.exec.ExecSessions.end#1": "no command runs in a container here",
+    "control.reconcile_job.JobReconciler._evaluated#1": "all priority classes are known here",
+    "control.world.World.find_class#1": "all priority classes are known here",
 }
 """Points that are not part of the story, and why."""
 
@@ -46,10 +48,11 @@ USAGE = "runner.usage."
 """Measures processes for `kubectl top`. It is retried, and nothing depends on it."""
 
 OTHER_KINDS = (
+    "control.node_facts.NodeFacts.run#2",
+    "control.node_facts.NodeFacts.run#3",
     "control.node_failures.NodeFailures._record#",
     "control.node_failures.NodeFailures._terminate#",
     "control.node_failures.NodeFailures.reconcile#",
-    "control.node_failures.NodeFailures.run#2",
     "control.ungater.Ungater._patch#",
     "control.ungater.Ungater._read_again#",
     "control.ungater.Ungater._send#",
@@ -59,6 +62,7 @@ OTHER_KINDS = (
     "control.reconcile_job.JobReconciler._reconcile_parent#",
     "control.reconcile_job.JobReconciler.reconcile#1",
     "runner.group_controller.",
+    "runner.replica_controller.",
 )
 """Jobs of other kinds than batch/v1 Job, elastic Jobs, and topologies: not in the story yet."""
 
