@@ -23,7 +23,14 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_nodes import node as inbound_node
 from kuota.bridge.inbound_nodes import placed_by_topology, pod_usage
 from kuota.bridge.jobs.pod_gates import has_gate
-from kuota.bridge.node_failures import TERMINATED, TERMINATED_REASON, Health, NodeView, verdict
+from kuota.bridge.node_failures import (
+    TERMINATED,
+    TERMINATED_REASON,
+    Health,
+    NodeView,
+    assigned_nodes,
+    verdict,
+)
 from kuota.bridge.workload_pods import workload_pod
 from kuota.control.effects import Sender
 from kuota.control.node_failures import NodeFailures
@@ -112,6 +119,9 @@ def _driven(
         sender = Sender(api, world, EventRecorder(api, "test", clock=clock))
         following = asyncio.create_task(followed(world))
         try:
+            # A flavor with a topology makes them needed.
+            world.nodes.need()
+            world.pods.need()
             await world.ready()
             return await act(api, world, sender)
         finally:
@@ -200,6 +210,13 @@ def _wanted_counts(counts: Iterable[Json]) -> list[Json]:
 
 def _selector(selector: Json | None) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((selector or {}).items()))
+
+
+@suite("workload/workload-TestUsedNodes")
+def used_nodes(run: Run) -> None:
+    """Compare the nodes whose failures concern a Workload."""
+    found = assigned_nodes(StoredWorkload.of(whole(run.inputs["wl"])))
+    same(sorted(whole(run.expected["want"]) or ()), sorted(found))
 
 
 @suite("controller/tas-TestNodeFailureReconciler", exercises=Exercise.PATH)
