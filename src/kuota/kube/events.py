@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records Events about objects, without flooding the API server.
 
-A repeated Event, whatever its message, increments the count of the first one; the count is written
-at most once a minute. An object with too many Events is ignored for some time, and many Events
-about many objects are sent slowly, so that they never delay more important writes. Events are best
-effort: one that cannot be sent is dropped, and recording never blocks.
+A repeated Event, whatever its message, increments the count of the first one. The count is written
+soon after the first repeat, and then at most once a minute. An object with too many Events is
+ignored for some time, and many Events about many objects are sent slowly, so that they never delay
+more important writes. Events are best effort: one that cannot be sent is dropped, and recording
+never blocks.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ MOST_WAITING = 2048
 FEW_WAITING = 32
 """While this many events are queued, events that can wait are dropped."""
 MOST_SERIES = 4096
-INTERVAL_S = 60.0
-"""The interval between two writes of the count of one series."""
+FIRST_INTERVAL_S, INTERVAL_S = 5.0, 60.0
+"""The interval after the first write of a series, and between two further writes of its count."""
 QUIET_S = 360.0
 """After this time without a repeat, the next event starts a new series."""
 AT_ONCE = 8
@@ -218,7 +219,9 @@ class EventRecorder:
             return
 
     def _due(self, story: _EventIdentity) -> float:
-        return self._series[story].written_at + INTERVAL_S
+        series = self._series[story]
+        repeated = series.written_count > 1
+        return series.written_at + (INTERVAL_S if repeated else FIRST_INTERVAL_S)
 
     async def _send_fresh(self) -> None:
         while self._fresh:
