@@ -15,10 +15,14 @@ from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, PODS, WORKLOADS, Res
 
 def test_a_job_runs_in_one_cluster_and_ends_everywhere() -> None:
     async def scene(fleet: Any) -> None:
+        seen: list[tuple[str, str]] = []
+        dispatcher = fleet.system.checks.multikueue.dispatcher
+        dispatcher.on_admitted.append(lambda *labels: seen.append(labels))
         await fleet.submit("train")
         await fleet.rest(10)
         (place,) = fleet.where("train")
         assert fleet.cluster_of("train") == place
+        assert seen == [("cq", place)]
         assert fleet.says("train", "Admitted") == "True/Admitted"
         (other,) = (each for name, each in fleet.members.items() if name != place)
         assert other.copies() == 0

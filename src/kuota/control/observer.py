@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kuota.api.base import Json, Key, true_condition
 from kuota.api.core import GROUP_NAME
@@ -28,6 +28,10 @@ from kuota.kube.workqueue import Reconcile
 from .cached_object import CachedObject
 from .driver import Driver
 from .world import World
+
+if TYPE_CHECKING:
+    # Its loop is measured by an Instrument of this module.
+    from .checks.multikueue.dispatcher import Dispatcher
 
 METRICS = "metrics"
 """The name under which failures of an observer are counted."""
@@ -57,6 +61,16 @@ class Observer(Protocol):
 
     def ungated(self, workload: Workload, gate: str, took_s: float, *, in_group: bool) -> None:
         """A pod lost its scheduling gate this many seconds after the admission of its Workload."""
+
+
+class DispatchObserver(Protocol):
+    """Receives what MultiKueue does."""
+
+    def dispatched(self, cluster_queue: str, cluster: str) -> None:
+        """A Workload was copied to a worker cluster."""
+
+    def admitted_elsewhere(self, cluster_queue: str, cluster: str) -> None:
+        """A worker cluster admitted a Workload."""
 
 
 class Instrument(Protocol):
@@ -109,6 +123,12 @@ def attach_observer(observer: Observer, driver: Driver, world: World, clock: Clo
     world.pods.observe(tolerated(METRICS, changes.pod_changed))
     changes.live = True
     driver.cycle_observers.append(tolerated(METRICS, observer.cycle))
+
+
+def attach_dispatch_observer(observer: DispatchObserver, dispatcher: Dispatcher) -> None:
+    """Report dispatches from now on to the observer."""
+    dispatcher.on_dispatched.append(tolerated(METRICS, observer.dispatched))
+    dispatcher.on_admitted.append(tolerated(METRICS, observer.admitted_elsewhere))
 
 
 class _WorkloadChanges:

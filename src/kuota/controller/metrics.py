@@ -35,7 +35,11 @@ class MetricsPart:
 
     def watch(self, system: System, leadership: Leadership | None) -> None:
         """Observe the system. It must not have started yet."""
-        from kuota.control.observer import WorldObjects, attach_observer
+        from kuota.control.observer import (
+            WorldObjects,
+            attach_dispatch_observer,
+            attach_observer,
+        )
         from kuota.metrics.config import metrics_config
         from kuota.metrics.metrics import Metrics
 
@@ -44,6 +48,8 @@ class MetricsPart:
         lease = leadership.lease if leadership is not None else ""
         metrics.show_process(self._runtime, lease=lease, depths=system.depths)
         attach_observer(metrics, system.driver, system.world, self._clock)
+        if system.checks.multikueue is not None:
+            attach_dispatch_observer(metrics, system.checks.multikueue.dispatcher)
         self._watching.set_result(metrics)
 
     async def run(self, leadership: Leadership | None, at: socket.socket | None) -> None:

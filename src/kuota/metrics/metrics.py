@@ -119,6 +119,14 @@ class Metrics:
         name = "kueue_pod_scheduling_gate_removal_seconds"
         self._series.observe(name, max(0.0, took_s), gate, queue, str(in_group).lower())
 
+    def dispatched(self, cluster_queue: str, cluster: str) -> None:
+        """Count a Workload that was copied to a worker cluster."""
+        self._series.add("multikueue_workloads_dispatched_total", cluster_queue, cluster)
+
+    def admitted_elsewhere(self, cluster_queue: str, cluster: str) -> None:
+        """Count a Workload that a worker cluster admitted."""
+        self._series.add("multikueue_workloads_admitted_total", cluster_queue, cluster)
+
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """Observe the time from a job's creation to that of its Workload."""
         local = Key(workload.metadata.namespace, workload.spec.queue_name)

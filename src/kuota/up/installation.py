@@ -22,7 +22,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.connections import Connections, raise_descriptor_limit
-from kuota.control.observer import WorldObjects, attach_observer
+from kuota.control.observer import WorldObjects, attach_dispatch_observer, attach_observer
 from kuota.control.system import System
 from kuota.failures import retried
 from kuota.history.database import HistoryFile
@@ -289,6 +289,8 @@ class Installation:
         metrics = Metrics(system.engine, wanted, WorldObjects(system.world))
         metrics.show_process(runtime, depths=system.depths)
         attach_observer(metrics, system.driver, system.world, system.clock)
+        if system.checks.multikueue is not None:
+            attach_dispatch_observer(metrics, system.checks.multikueue.dispatcher)
         families = MachineFamilies(api, runner, self._sessions.open.total)
         metrics.registry.register(families)
         if self._http is not None:
