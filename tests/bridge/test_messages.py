@@ -90,6 +90,12 @@ def test_reasons_are_sorted_and_said_once() -> None:
     )
 
 
+def test_a_reason_that_another_one_states_in_more_detail_is_not_repeated() -> None:
+    short = Reason(cause=Cause.PLACEMENT, detail="fits only 4 of 5 pods")
+    long = Reason(cause=Cause.PLACEMENT, detail="fits only 4 of 5 pods; of 4 nodes, 2 are full")
+    assert reason_text(long) == assignment_text(refused(short, long))
+
+
 def test_a_broken_pod_set_is_all_that_is_reported() -> None:
     assert assignment_text(refused(SHORT, error="no such level")) == "no such level"
 

@@ -73,8 +73,10 @@ def assignment_text(assignment: Assignment | None) -> str:
 
 
 def _obstacles(pod_set: PodSetAssignment) -> str:
-    reasons = sorted({reason_text(each) for each in pod_set.reasons})
-    return pod_set.error or ", ".join(reasons)
+    texts = sorted({reason_text(each) for each in pod_set.reasons})
+    # A placement is tried with and without the pods of others, and may fail with more detail.
+    clear = [text for text in texts if not any(e != text and e.startswith(text) for e in texts)]
+    return pod_set.error or ", ".join(clear)
 
 
 def wait_text(wait: Wait) -> str:
