@@ -106,6 +106,11 @@ def test_usage_of_placed_and_of_other_pods_is_told_apart() -> None:
     assert [1, 0] == [each["pods"] for each in row["domains"]]
 
 
+def test_pods_on_nodes_are_not_reported_as_unqueued() -> None:
+    notes = report([*SCENE, pod("daemon", "n1")])["notes"]
+    assert not any("daemon" in each for each in notes)
+
+
 def test_a_job_is_shown_in_its_domains_with_ranks() -> None:
     lines = drawn([*SCENE, gang("big", 4)], "big")
     assert lines[0].startswith("default/big (Workload job-big-")

@@ -212,7 +212,8 @@ class _Builder:
             labels = {NAME_LABEL: name} | (each.metadata.labels or {})
             yield model.Namespace(name=name, labels=labels)
         kinds = _NAMESPACED - {"LimitRange"}
-        named = {namespace_of(obj) for obj in self.objects if obj.get("kind") in kinds}
+        queued = (obj for obj in self.objects if obj.get("kind") in kinds and not _bound(obj))
+        named = {namespace_of(obj) for obj in queued}
         missing = sorted(named - given.keys())
         if missing:
             word, them = ("Namespace", "it is") if len(missing) == 1 else ("Namespaces", "they are")
@@ -231,7 +232,7 @@ class _Builder:
                 continue
             kind = self._lifecycle.registry.get(group_kind(obj))
             key = Key(namespace_of(obj), name_of(obj))
-            if kind is not None and JobKey(kind.group_kind, key) not in owned:
+            if kind is not None and not _bound(obj) and JobKey(kind.group_kind, key) not in owned:
                 workload = self._workload_of(kind, index, obj)
                 if workload is not None:
                     yield from self._arrival(index, obj, workload)
@@ -294,6 +295,11 @@ _KNOWN: tuple[tuple[str, type[Object], Callable[[Any], EngineObject]], ...] = (
     ("ClusterQueue", kueue.ClusterQueue, inbound.cluster_queue),
     ("LocalQueue", kueue.LocalQueue, inbound.local_queue),
 )
+
+
+def _bound(obj: Json) -> bool:
+    """Whether the object is bound to a node. It uses the node, and is not queued any more."""
+    return bool(child(obj, "spec").get("nodeName"))
 
 
 def _translated(
