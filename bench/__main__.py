@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m bench [NAME…]`: what engine, store and `kuota up` cost, and how that grows.
 
-Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `topology`,
+Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `pods`, `topology`,
 `preempting`, `store`, `live`, `wire`; all of them by default, and `kept`, which takes minutes, when
 it is named. Each figure of a shape comes from a process of its own. Compare ratios; machines are
 noisy.
@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from .drive import Cost, behind_blocked, drive
 from .growth import bench_growth
 from .live import bench_kept, bench_live
+from .pod_groups import bench_pod_groups
 from .preempting import bench_preempting
 from .shapes import SHAPES, Shape, more_queues, more_workloads
 from .store import bench_store
@@ -64,6 +65,7 @@ def blocked() -> None:
 OTHERS = {
     "blocked": blocked,
     "growth": bench_growth,
+    "pods": bench_pod_groups,
     "topology": bench_topology,
     "preempting": bench_preempting,
     "store": bench_store,

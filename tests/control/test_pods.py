@@ -12,8 +12,10 @@ from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import owners_of
 from kuota.bridge.jobs.job_webhook import defaulted
+from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.jobs.pod import PodKind
-from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
+from kuota.control.reconcile_job import JobReconciler
 from kuota.kube.resources import PODS, WORKLOADS
 
 PREFIX = "kueue.x-k8s.io/"
@@ -175,11 +177,47 @@ def test_pods_of_one_group_in_different_queues_say_so_and_others_continue() -> N
     run_scene(scene, CONFIG)
 
 
+def test_changes_of_many_pods_of_a_group_take_few_passes_and_reports_without_effect_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passes: list[JobKey] = []
+    view = JobReconciler.view
+
+    def counted(reconciler: JobReconciler, at: JobKey) -> JobView:
+        passes.append(at)
+        return view(reconciler, at)
+
+    monkeypatch.setattr(JobReconciler, "view", counted)
+    names = [f"p{number}" for number in range(20)]
+
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=20)
+        await stage.api.apply(*(pod(name, group="g", of=20) for name in names))
+        await stage.rest()
+        assert not any(gates(stage, name) for name in names)
+        passes.clear()
+        for name in names:
+            await stage.status(PODS, name, {"hostIP": "10.0.0.1", "startTime": "now"})
+        await stage.rest()
+        assert [] == passes
+        for name in names:
+            await run(stage, name)
+        await stage.rest()
+        assert 1 <= len(passes) <= 2
+        for name in names:
+            await run(stage, name, "Succeeded")
+        await stage.rest()
+        assert "True/Succeeded" == stage.says("p0", "Finished")
+
+    run_scene(scene, CONFIG)
+
+
 def test_a_group_whose_pods_are_deleted_waits_for_others_until_its_workload_is_deleted() -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(cpu=2)
-        await stage.api.apply(pod("a", group="g", of=2), pod("b", group="g", of=2), pod("next"))
+        await stage.api.apply(pod("a", group="g", of=2), pod("b", group="g", of=2))
         await stage.rest()
+        await stage.api.apply(pod("next"))
         for name in ("a", "b"):
             await run(stage, name)
             await stage.api.delete(PODS, Key("team", name))

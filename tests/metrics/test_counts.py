@@ -250,6 +250,7 @@ def test_the_time_from_an_admission_to_the_start_of_each_pod_is_counted() -> Non
         metrics = along(stage)
         await stage.furnish(cpu=3)
         await stage.api.apply(pod("single"), pod("a", group="g", of=2), pod("b", group="g", of=2))
+        await stage.rest()
         await stage.api.apply(pod("waits"))
         await stage.rest()
         gate = {"name": "kueue.x-k8s.io/admission", "cluster_queue": "cq"}

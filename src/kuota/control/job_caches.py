@@ -130,6 +130,21 @@ class JobCaches:
             yield from list(self._groups_of(at, obj)) or [JobKey(at, key_of(obj))]
         yield from self._parents_of(at, obj)
 
+    def concerned(
+        self, at: GroupKind, old: Json | None, new: Json | None
+    ) -> Iterator[tuple[JobKey, bool]]:
+        """Yield the jobs that a change of an object concerns, and whether they are composed."""
+        composed = [each for each in self._composed if each.member == at]
+        idle = {
+            _at(each)
+            for each in composed
+            if old is not None and new is not None and not each.matters(old, new)
+        }
+        for obj in (new, old):
+            for job in self.jobs_of(at, obj) if obj is not None else ():
+                if job.kind not in idle:
+                    yield job, any(_at(each) == job.kind for each in composed)
+
     def observed(self) -> Iterator[tuple[GroupKind, Informer[Json]]]:
         """Yield every informer and the kind of its objects."""
         return iter(self._all.items())

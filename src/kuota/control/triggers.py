@@ -33,6 +33,9 @@ from .world import World
 
 Change = CachedObject[Any] | None
 
+MEMBERS_S = 0.1
+"""Changes of members of a composed job within this time are handled by one pass."""
+
 
 class Triggers:
     """Adds keys to work queues when objects change.
@@ -92,11 +95,12 @@ class Triggers:
             mark((kinds.COHORTS, Key("", name)), counters_only)
 
     def _job(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
-        """Enqueue the jobs that an object belongs to, and those that it belonged to."""
-        caches = self._world.job_caches
-        for obj in (new, old):
-            for job in caches.jobs_of(kind, obj) if obj is not None else ():
-                self._jobs.add(job)
+        """Enqueue the jobs that an object belongs to, and those that it belonged to.
+
+        A pass over a composed job reads all its members, so their changes are collected.
+        """
+        for job, composed in self._world.job_caches.concerned(kind, old, new):
+            self._jobs.add_after(job, MEMBERS_S if composed else 0)
 
     def _referred(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
         """Enqueue the jobs that depend on an object."""

@@ -75,6 +75,9 @@ class Composed(Protocol):
     def group_of(self, member: Json, gates: Gates) -> str:
         """Return the name of the group of a member; "" if it belongs to none."""
 
+    def matters(self, old: Json, new: Json) -> bool:
+        """Whether a change of a member can change the result of a pass over its group."""
+
     def compose(
         self, key: Key, members: Sequence[Json], gates: Gates, now: float, *, stale: bool = False
     ) -> Json:

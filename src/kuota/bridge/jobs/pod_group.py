@@ -28,7 +28,7 @@ from .composed import Match, Reported, StopCause
 from .kind import End, JobKind, Stop
 from .pod import POD, WORKLOAD_DELETED, at_rest, ready, released, started, terminated, unqueued
 from .pod_gates import role
-from .pod_group_members import in_order, occupying, phase, serving, total, unretriable
+from .pod_group_members import in_order, occupying, phase, relevant, serving, total, unretriable
 
 WAITING = "WaitingForReplacementPods"
 
@@ -59,6 +59,9 @@ class PodGroup(JobKind):
 
     def group_of(self, member: Json, gates: Gates) -> str:
         return group(member, gates)[0]
+
+    def matters(self, old: Json, new: Json) -> bool:
+        return relevant(old) != relevant(new)
 
     def compose(
         self, key: Key, members: Sequence[Json], gates: Gates, now: float, *, stale: bool = False

@@ -19,6 +19,9 @@ from .pod_gates import FINALIZER, POD_INDEX, deleting, finalized, gated, uid
 FAST_ADMISSION = f"{PREFIX}pod-group-fast-admission"
 SERVING = f"{PREFIX}pod-group-serving"
 _FAILED = ("Failed", "PodFailed")
+_UNREAD = frozenset({"resourceVersion", "managedFields", "generation"})
+_READ = ("Ready", "ContainersReady", "TerminationTarget")
+"""The conditions of pods that a pass reads."""
 
 Pods = Sequence[Json]
 
@@ -35,6 +38,21 @@ def runnable(pod: Json) -> bool:
     if deleting(pod) and not child(pod, "spec").get("nodeName"):
         return False
     return phase(pod) != "Failed"
+
+
+def relevant(pod: Json) -> tuple[object, ...]:
+    """Return everything about a pod that its group depends on.
+
+    Kubelets report much more in the status, several times for each pod that starts.
+    """
+    meta, conditions = child(pod, "metadata"), child(pod, "status").get("conditions")
+    known = {text(each.get("type")): each for each in map(mapping, elements(conditions))}
+    return (
+        {field: value for field, value in meta.items() if field not in _UNREAD},
+        pod.get("spec"),
+        phase(pod),
+        [known.get(type_) for type_ in _READ],
+    )
 
 
 def total(obj: Json) -> int | None:
