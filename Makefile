@@ -74,8 +74,12 @@ mutants: $(DEV) $(MUTANTS)  ## run mutation tests of the engine and the bridge
 docs: $(DOCS)  ## build the documentation into site/
 	$(BIN)/zensical build --clean
 
-up: $(DEV)  ## run the live example: three teams, eight simulated GPUs; KEEP=1 keeps it running
+up: $(DEV)  ## run the live example: three teams, eight simulated GPUs; KEEP=1 keeps it running; CLUSTERS=3 shares jobs among control planes
+ifdef CLUSTERS
+	@$(BIN)/python scripts/fleet_trial.py --clusters $(CLUSTERS)
+else
 	@$(BIN)/kuota demo $(if $(KEEP),--keep)
+endif
 
 gpu: $(DEV)  ## let two trainers contend for this machine's GPU; PRETEND=1 simulates the GPU
 	@$(BIN)/python scripts/gpu_trial.py $(if $(PRETEND),--pretend)

@@ -260,7 +260,8 @@ class Informer(Cache[T]):
         """Record and log why the cache may be stale: first as a warning, then only periodically."""
         now = self._clock.monotonic()
         fresh = self.error is None or now - self._said_at >= REMIND_S
-        loud = fresh and not isinstance(error, Gone)
+        # Who handles errors also reports them.
+        loud = fresh and self._on_error is None and not isinstance(error, Gone)
         if loud:
             self._said_at = now
         _log.log(
