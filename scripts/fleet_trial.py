@@ -149,9 +149,10 @@ class Trial:
         print(self._manager.kuota("cluster", "list"))
 
     def _lose(self, lost: Plane) -> None:
-        there = [name for name in self._jobs if lost.name in self._read(name)]
-        print(f"\n{lost.name}, which runs {', '.join(there)}, loses power (kill -9).")
         lost.cut_power()
+        notes = {name: self._read(name) for name in self._jobs}
+        there = [n for n, text in notes.items() if lost.name in text and "finish" not in text]
+        print(f"\n{lost.name}, which runs {', '.join(there)}, loses power (kill -9).")
         begun = {name: self._starts(name) for name in there}
         self._until(
             f"{' and '.join(there)} start elsewhere",

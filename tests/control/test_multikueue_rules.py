@@ -121,6 +121,16 @@ def test_the_end_of_a_copy_ends_the_workload_after_the_status_of_the_job() -> No
     assert (finished["type"], finished["reason"]) == ("Finished", "Succeeded")
 
 
+def test_the_end_of_another_copy_changes_nothing() -> None:
+    stored = local(true("Admitted"), check="Ready", clusterName="a")
+    failed = remote(true("Finished", "Failed", at=EARLIER), job=remote_job())
+    remotes = {"a": remote(true("Admitted"), job=remote_job()), "b": failed}
+    found = plan(stored, remotes=remotes, confirmed="b")
+    assert check_after(found, stored) == "Ready"
+    assert deleted(found, "b") == ["Job.batch", "Workload"]
+    assert found.confirm == ""
+
+
 @pytest.mark.parametrize("reason", ["OutOfSync", "OwnerNotFound"])
 def test_a_copy_that_lost_its_job_is_dispatched_again(reason: str) -> None:
     stored = local(true("Admitted"), check="Ready", clusterName="a")

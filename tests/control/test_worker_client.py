@@ -77,6 +77,16 @@ def test_a_server_cannot_make_the_manager_repeat_its_credentials() -> None:
         assert "you sent (hidden)" in text
 
 
+def test_a_closed_client_is_an_unreachable_cluster() -> None:
+    async def story() -> None:
+        client = Client(WorkerTransport(Line(), frozenset()))
+        await client.close()
+        with pytest.raises(Unreachable, match="the connection was closed"):
+            await client.create(WORKLOADS, {"metadata": {"namespace": "a", "name": "b"}})
+
+    asyncio.run(story())
+
+
 def test_every_request_is_bounded_in_time() -> None:
     line = Line()
     failures(line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .base import Json, Struct
-from .config.frameworks import FRAMEWORKS, dispatched
+from .config.frameworks import DEPLOYMENT, FRAMEWORKS
 from .kueue import GROUP
 
 MANAGERS = "kuota:multikueue-managers"
@@ -56,7 +56,9 @@ def _rules() -> Iterator[Rule]:
     yield Rule(group=GROUP, resources=("clusterqueues", "localqueues"), verbs=_READ)
     yield Rule(group="", resources=("namespaces",), verbs=("get",), names=(SYSTEM_NAMESPACE,))
     plurals: dict[str, list[str]] = {}
-    for each in dispatched(FRAMEWORKS):
+    for name, each in FRAMEWORKS.items():
+        if name == DEPLOYMENT:
+            continue  # Its Pods are dispatched.
         plurals.setdefault(each.group, []).append(each.plural)
     for group, names in sorted(plurals.items()):
         yield Rule(group=group, resources=tuple(sorted(names)), verbs=_WRITE)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 BATCH_JOB = "batch/job"
 POD = "pod"
+DEPLOYMENT = "deployment"
 SPARK = "sparkoperator.k8s.io/sparkapplication"
 
 
@@ -56,14 +57,14 @@ FRAMEWORKS = {
     ),
     SPARK: GroupVersionKind("sparkoperator.k8s.io", "v1beta2", "SparkApplication"),
     POD: GroupVersionKind("", "v1", "Pod"),
-    "deployment": GroupVersionKind("apps", "v1", "Deployment"),
+    DEPLOYMENT: GroupVersionKind("apps", "v1", "Deployment"),
     "statefulset": GroupVersionKind("apps", "v1", "StatefulSet"),
     "leaderworkerset.x-k8s.io/leaderworkerset": GroupVersionKind(
         "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"
     ),
 }
 
-_NOT_DISPATCHED = frozenset({"deployment", SPARK})
+_NOT_DISPATCHED = frozenset({DEPLOYMENT, SPARK})
 
 
 def dispatched(frameworks: Iterable[str]) -> set[GroupVersionKind]:

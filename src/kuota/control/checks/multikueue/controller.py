@@ -87,8 +87,7 @@ class MultiKueueController:
 
     def _kinds(self) -> Resources:
         """Return the kinds of jobs that may be dispatched."""
-        own = {kind: each.resource for kind, each in self._world.jobs.items()}
-        return own | self._external.kinds
+        return {**_dispatched(self._world), **self._external.kinds}
 
     def identity(self) -> str:
         """Return the identity of this cluster; "" if it is unknown."""
@@ -162,3 +161,9 @@ class MultiKueueController:
     def _workload(self, key: Key) -> Json | None:
         found = self._world.workload(key)
         return found.json if found is not None else None
+
+
+def _dispatched(world: World) -> Resources:
+    """Return the kinds whose objects are copied to other clusters."""
+    found = {each.group_kind for kind in world.job_kinds if (each := kind.dispatch()) is not None}
+    return {kind: each.resource for kind, each in world.jobs.items() if kind in found}

@@ -70,11 +70,15 @@ class GroupPass:
                 yield cluster, remote.workload
 
     def first_true(self, type_: str) -> tuple[str, Condition] | None:
-        """Return the cluster in which a condition of the copy became true first."""
+        """Return the cluster in which a condition of the copy became true first.
+
+        Once a cluster is recorded, copies elsewhere are left over from an earlier dispatch.
+        """
         found = [
             (cluster, condition)
             for cluster, stored in self.copies()
-            if (condition := true_condition(stored.obj.status.conditions, type_)) is not None
+            if self.recorded in ("", cluster)
+            and (condition := true_condition(stored.obj.status.conditions, type_)) is not None
         ]
         return min(found, key=lambda each: _since(each[1]), default=None)
 

@@ -53,8 +53,10 @@ class WorkerTransport:
     def __init__(self, inner: Transport, secrets: frozenset[bytes]) -> None:
         self._inner = inner
         self._secrets = secrets
+        self._closed = False
 
     async def send(self, request: HttpRequest) -> HttpResponse:
+        self._refuse_if_closed(request)
         limit_s = min(request.timeout_s or REQUEST_TIMEOUT_S, REQUEST_TIMEOUT_S)
         try:
             response = await self._inner.send(replace(request, timeout_s=limit_s))
@@ -65,6 +67,7 @@ class WorkerTransport:
         return replace(response, body=self._hidden(response.body))
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        self._refuse_if_closed(request)
         try:
             async with aclosing(self._inner.stream(request)) as chunks:
                 async for chunk in chunks:
@@ -78,7 +81,13 @@ class WorkerTransport:
             ) from None
 
     async def close(self) -> None:
+        self._closed = True
         await self._inner.close()
+
+    def _refuse_if_closed(self, request: HttpRequest) -> None:
+        """Raise Unreachable if the cluster was lost after somebody had obtained its client."""
+        if self._closed:
+            raise Unreachable(f"{request}: the connection was closed", sent=False)
 
     def _hidden(self, body: bytes) -> bytes:
         for each in self._secrets:
