@@ -19,6 +19,10 @@ from .mappings import ClassMapping, Source
 Selects = Callable[[str, str, Json], bool]
 """Evaluates a CEL expression for a device of a driver. Raises DeviceFault."""
 
+# Kueue's words, which its suite of DRA looks for.
+_FIRST_AVAILABLE = "FirstAvailable device selection is not supported"
+_TOO_FEW = "insufficient matching devices for CEL selector"
+
 
 def _no_cel(expression: str, driver: str, device: Json) -> bool:
     raise DeviceFault("", "selectors of devices need CEL; install the extra kuota[policies]")
@@ -85,7 +89,7 @@ def device_requests(obj: Workload, devices: Devices, gates: Gates) -> dict[str, 
     """Return the device requests of each pod set that has some, or the faults of the first."""
     if not gates.on(Gate.KueueDRAIntegration):
         rejects = gates.on(Gate.KueueDRARejectWorkloadsWhenDRADisabled)
-        message = "uses ResourceClaims, but the feature gate KueueDRAIntegration is disabled"
+        message = "uses ResourceClaims, but the KueueDRAIntegration feature gate is not enabled"
         return _rejected(obj, message) if rejects else {}
     if any(each.get("resourceClaimName") for each in _claims(obj)):
         return _rejected(obj, "ResourceClaims are not supported; use ResourceClaimTemplates")
@@ -170,7 +174,7 @@ class _PodSetDevices:
         known = self._devices.mappings.get(name)
         if known is None:
             raise DeviceFault(
-                at, f"no entry of resources.deviceClassMappings names DeviceClass {name}"
+                at, f"DeviceClass {name} is not mapped; add it to resources.deviceClassMappings"
             )
         counters, capacities = self._sources(known)
         if not counters and not capacities:
@@ -206,7 +210,7 @@ class _PodSetDevices:
                 taken.add(number)
                 found += 1
         if found < count:
-            message = f"{found} devices match the selectors, and {count} are requested"
+            message = f"{_TOO_FEW}: found {found}, requested {count}"
             raise DeviceFault(at, message, retry=True)
 
     def _offered(self) -> Iterator[tuple[str, Json]]:
@@ -253,13 +257,14 @@ def _expressions(obj: Json) -> Iterator[str]:
 def exact_request(request: Json, path: str) -> Json:
     """Return the exact part of a device request. Raises DeviceFault if quota cannot express it."""
     if request.get("firstAvailable"):
-        raise DeviceFault(path, "firstAvailable is not supported; request a device class exactly")
+        raise DeviceFault(path, f"{_FIRST_AVAILABLE}; request a device class exactly")
     exactly = mapping(request.get("exactly"))
     if not exactly:
         raise DeviceFault(path, "must have exactly")
     mode = exactly.get("allocationMode") or "ExactCount"
     if exactly.get("adminAccess") is not True and mode != "ExactCount":
         raise DeviceFault(
-            f"{path}.exactly.allocationMode", f"{mode} is not supported; use ExactCount"
+            f"{path}.exactly.allocationMode",
+            f"AllocationMode '{mode}' is not supported; use ExactCount",
         )
     return exactly
