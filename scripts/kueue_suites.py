@@ -79,6 +79,9 @@ RECORDS = {
             "options.workerLostTimeout)",
         )
     ],
+    "pkg/controller/admissionchecks/multikueue/externalframeworks/config.go": [
+        (r"func NewAdapters\([^{]*\{\n", "s.ExternalFrameworks = configs")
+    ],
     "pkg/cache/queue/manager.go": [
         (r"func WithExcludedResourcePrefixes\([^{]*\{\n", "s.ExcludedPrefixes = excludedPrefixes"),
         (r"func WithResourceTransformations\([^{]*\{\n", "s.Transformations = transforms"),

@@ -33,6 +33,7 @@ func configuration(host string, port int, certificates string, metricsPort int) 
 	applyOptions(base)
 	if setup.Dispatching != nil {
 		base.MultiKueue, base.Namespace = setup.Dispatching, &setup.Namespace
+		base.MultiKueue.ExternalFrameworks = setup.ExternalFrameworks
 	}
 	text, err := yaml.Marshal(base)
 	if err != nil {

@@ -47,6 +47,7 @@ type Setup struct {
 	AnnotationsToCopy          []string
 	ResourceMetrics            bool
 	Dispatching                *config.MultiKueue
+	ExternalFrameworks         []config.MultiKueueExternalFramework
 	Namespace                  string
 }
 

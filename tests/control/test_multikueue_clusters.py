@@ -204,6 +204,25 @@ def test_the_managers_own_cluster_is_refused() -> None:
     run(story)
 
 
+def test_a_cluster_has_two_names_unless_one_config_names_both() -> None:
+    async def story(fleet: Any) -> None:
+        for name in ("near", "again"):
+            await fleet.api.apply(secret(f"{name}-secret", kubeconfig()), cluster(name))
+        await fleet.rest()
+        states = {fleet.activity(MULTI_KUEUE_CLUSTERS, name) for name in ("near", "again")}
+        assert {("True", "Active")} == states
+        await fleet.api.apply(config("near", "again"))
+        await fleet.rest()
+        states = {fleet.activity(MULTI_KUEUE_CLUSTERS, name) for name in ("near", "again")}
+        assert {("True", "Active"), ("False", "BadKubeConfig")} == states
+        await fleet.api.delete(MULTI_KUEUE_CONFIGS, Key("", "fleet"))
+        await fleet.rest()
+        states = {fleet.activity(MULTI_KUEUE_CLUSTERS, name) for name in ("near", "again")}
+        assert {("True", "Active")} == states
+
+    run(story)
+
+
 def copy_of(name: str, origin: str = "multikueue") -> Json:
     labels = {"kueue.x-k8s.io/multikueue-origin": origin}
     template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}

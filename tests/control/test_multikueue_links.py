@@ -110,6 +110,8 @@ class Scene:
         self.workers: dict[str, Worker] = {"https://here.example.com": Worker(self.clock)}
         self.clusters = RemoteClusters()
         self.reports: list[tuple[float, str, Activity]] = []
+        self.together: set[str] = set()
+        """The clusters that a MultiKueueConfig names."""
         self.links = Links(
             self.clusters,
             self._make,
@@ -117,6 +119,7 @@ class Scene:
             self.clock,
             self._changed,
             lambda: "manager",
+            lambda one, other: {one, other} <= self.together,
         )
 
     @property
@@ -300,9 +303,10 @@ def test_the_managers_own_cluster_is_refused() -> None:
     played(story())
 
 
-def test_a_cluster_is_not_used_under_two_names() -> None:
+def test_a_config_does_not_use_a_cluster_under_two_names() -> None:
     async def story() -> None:
         async with Scene() as scene:
+            scene.together = {"near", "again"}
             await scene.links.use("near", HERE)
             await asyncio.sleep(1)
             await scene.links.use("again", HERE)
@@ -310,6 +314,38 @@ def test_a_cluster_is_not_used_under_two_names() -> None:
             assert "same cluster as MultiKueueCluster 'near'" in scene.last("again").message
             await scene.links.forget("near")
             await asyncio.sleep(10)
+            assert scene.last("again").active
+
+    played(story())
+
+
+def test_two_configs_may_use_a_cluster_under_two_names() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            for name in ("near", "again"):
+                await scene.links.use(name, HERE)
+                await asyncio.sleep(1)
+            assert scene.last("near").active
+            assert scene.last("again").active
+
+    played(story())
+
+
+def test_a_changed_config_makes_a_cluster_a_duplicate_and_a_usable_one_again() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            for name in ("near", "again"):
+                await scene.links.use(name, HERE)
+                await asyncio.sleep(1)
+            scene.together = {"near", "again"}
+            for name in ("again", "near"):
+                await scene.links.use(name, HERE)
+            await asyncio.sleep(1)
+            assert scene.last("near").active
+            assert not scene.last("again").active
+            scene.together = set()
+            await scene.links.use("again", HERE)
+            await asyncio.sleep(1)
             assert scene.last("again").active
 
     played(story())

@@ -8,7 +8,7 @@ from typing import Any
 
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gate, Gates
-from kuota.api.kueue import MultiKueueCluster
+from kuota.api.kueue import MultiKueueCluster, MultiKueueConfig
 from kuota.bridge.conditions import Conditions
 from kuota.control.cached_object import CachedObject
 from kuota.kube.client import Client
@@ -63,6 +63,7 @@ class ClusterReconciler:
         """Reconcile all existing clusters, and every later change."""
         self._objects.clusters.observe(self._cluster)
         self._objects.secrets.observe(self._secret)
+        self._objects.configs.observe(self._config)
         if self._objects.profiles is not None:
             self._objects.profiles.observe(self._profile)
 
@@ -166,6 +167,16 @@ class ClusterReconciler:
         )
         if not status_only:
             self.queue.add(cached.key)
+
+    def _config(
+        self,
+        old: CachedObject[MultiKueueConfig] | None,
+        new: CachedObject[MultiKueueConfig] | None,
+    ) -> None:
+        for each in (old, new):
+            if each is not None and each.value is not None:
+                for name in each.value.spec.clusters or ():
+                    self.queue.add(Key("", name))
 
     def _secret(self, old: Json | None, new: Json | None) -> None:
         name = key_of(new or old or {}).name

@@ -71,9 +71,7 @@ class MultiKueueController:
         )
         make = make or partial(worker_client, clock=clock, may_write=client.may_write)
         purpose = Purpose(kinds=kinds, origin=origin, with_queues=automated)
-        self._links = self._cluster_reconciler.links = Links(
-            self.clusters, make, purpose, clock, self._cluster_reconciler.changed, self.identity
-        )
+        self._links = self._linked(make, purpose, clock)
         self._changes = CheckChanges(world, self.objects, on_check)
         self._collector = Collector(
             self.clusters, kinds, origin, self._workload, self.identity, clock
@@ -84,6 +82,13 @@ class MultiKueueController:
         self._quota: QuotaWriter | None = None
         if automated:
             self._quota = QuotaWriter(world, sender, clock, self.objects, self.clusters)
+
+    def _linked(self, make: MakeClient, purpose: Purpose, clock: Clock) -> Links:
+        reconciler, together = self._cluster_reconciler, self.objects.together
+        reconciler.links = Links(
+            self.clusters, make, purpose, clock, reconciler.changed, self.identity, together
+        )
+        return reconciler.links
 
     def _kinds(self) -> Resources:
         """Return the kinds of jobs that may be dispatched."""

@@ -22,7 +22,9 @@ MakeClient = Callable[[Connection], Client]
 class Links:
     """The connections by cluster name. `changed` is called when the state of one has changed.
 
-    `own` returns the identity of the manager's cluster, or "" if it is unknown.
+    `own` returns the identity of the manager's cluster, or "" if it is unknown. `together` says
+    whether one MultiKueueConfig names both clusters. Only then must they be different ones: the
+    dispatcher deletes the copies of a Workload in all its clusters except the winner.
     """
 
     def __init__(
@@ -33,13 +35,16 @@ class Links:
         clock: Clock,
         changed: Callable[[str], None],
         own: Callable[[], str],
+        together: Callable[[str, str], bool],
     ) -> None:
         self._clusters, self._make, self._purpose = clusters, make, purpose
         self._clock, self._changed, self._own = clock, changed, own
+        self._together = together
         self._connections: dict[str, Connection] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._states: dict[str, Activity] = {}
         self._identities: dict[str, str] = {}
+        self._duplicates: set[str] = set()
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -55,8 +60,13 @@ class Links:
         return self._states.get(name)
 
     async def use(self, name: str, connection: Connection) -> None:
-        """Connect to a cluster. Another connection than before replaces the old one at once."""
-        if self._connections.get(name) == connection and name in self._tasks:
+        """Connect to a cluster. Another connection than before replaces the old one at once.
+
+        The attempt is repeated at once if a MultiKueueConfig has made the cluster a duplicate, or
+        if it is none any more.
+        """
+        known = self._connections.get(name) == connection and name in self._tasks
+        if known and (name in self._duplicates) == bool(self._duplicate_of(name)):
             return
         await self.stop(name)
         if self._group is None:
@@ -79,6 +89,7 @@ class Links:
         self._clusters.mark_lost(name, self._now())
         for kept in (self._connections, self._states, self._identities):
             kept.pop(name, None)
+        self._duplicates.discard(name)
         task = self._tasks.pop(name, None)
         if task is not None:
             task.cancel()
@@ -94,23 +105,31 @@ class Links:
         self._changed(name)
 
     def _identify(self, name: str, identity: str) -> None:
-        """Refuse the manager's own cluster, and one that is connected under another name."""
-        self._identities.pop(name, None)
-        if not identity:
-            return
-        if identity == self._own():
+        """Refuse the manager's own cluster, and a duplicate in a MultiKueueConfig."""
+        self._identities[name] = identity
+        self._duplicates.discard(name)
+        if identity and identity == self._own():
             raise Refused(
                 BAD,
                 "the kubeconfig is for the manager's own cluster; use that of another cluster",
             )
+        if other := self._duplicate_of(name):
+            self._duplicates.add(name)
+            raise Refused(
+                BAD,
+                f"the kubeconfig is for the same cluster as MultiKueueCluster {other!r}, and a "
+                "MultiKueueConfig names both; delete one of the two",
+            )
+
+    def _duplicate_of(self, name: str) -> str:
+        """Return the cluster in use that is the same one and named together with it, or ""."""
+        identity = self._identities.get(name)
         for other, known in self._identities.items():
-            if known == identity:
-                raise Refused(
-                    BAD,
-                    f"the kubeconfig is for the same cluster as MultiKueueCluster {other!r}; "
-                    "delete one of the two",
-                )
-        self._identities[name] = identity
+            if other == name or other in self._duplicates or not identity or known != identity:
+                continue
+            if self._together(name, other):
+                return other
+        return ""
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

@@ -81,6 +81,12 @@ class MultiKueueObjects:
         """Return the readable clusters by name."""
         return {each.key.name: each.value for each in self.clusters.values() if each.value}
 
+    def together(self, one: str, other: str) -> bool:
+        """Whether a configuration names both clusters."""
+        return any(
+            {one, other} <= set(each.spec.clusters or ()) for each in self.config_map().values()
+        )
+
     def kubeconfig(self, secret: str) -> str | None:
         """Return the kubeconfig in a Secret; None if Secrets are not known yet. Raises Refused."""
         found = self.secrets.get(Key(self.namespace, secret))
