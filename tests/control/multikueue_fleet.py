@@ -21,6 +21,7 @@ from control.virtual import VirtualClock, played
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.config.shapes import Configuration
+from kuota.api.gates import Gates
 from kuota.control.system import System
 from kuota.kube.client import Client, Listing
 from kuota.kube.config import Connection
@@ -112,8 +113,8 @@ class Line(Client):
 class Member:
     """A worker cluster: an API server, its controllers, and its pods."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, gates: Gates) -> None:
+        self.name, self._gates = name, gates
         self.api = FakeApi(VirtualClock())
         self.line = Line(self.api, name)
         self.kubelet = Kubelet(self.api)
@@ -124,7 +125,8 @@ class Member:
         self._run()
 
     def _run(self) -> None:
-        system = System(self.api, clock=VirtualClock(), config=_config(None))
+        config = _config(None)
+        system = System(self.api, clock=VirtualClock(), config=config, gates=self._gates)
         self.tasks = [asyncio.create_task(each) for each in (system.run(), self.kubelet.run())]
 
     async def restart(self) -> None:
@@ -159,7 +161,7 @@ class Fleet(Stage):
     def __init__(self, cpus: dict[str, int], multi: Json | None = None, **gates: bool) -> None:
         super().__init__(config=None, gates=gates or None)
         self._config = _config(multi)
-        self.members = {name: Member(name) for name in cpus}
+        self.members = {name: Member(name, self._gates) for name in cpus}
         self._cpus = cpus
 
     def start(self) -> None:

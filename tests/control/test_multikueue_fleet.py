@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from control.multikueue_fleet import told
+from control.multikueue_fleet import MULTIKUEUE, told
 from control.objects import condition, job, local_queue, queue
 from control.test_pods import gates, pod
 from kuota.api.base import Json, Key
@@ -275,3 +275,24 @@ def workload_of(task: Json) -> Json:
             "podSets": [{"name": "main", "count": 1, "template": template}],
         },
     }
+
+
+def test_an_elastic_job_grows_in_its_cluster_after_another_change_of_its_spec() -> None:
+    async def scene(fleet: Any) -> None:
+        annotations = {"kueue.x-k8s.io/elastic-job": "true"}
+        made = job("train", suspend=True, managedBy=MULTIKUEUE, completions=2)
+        made["metadata"]["annotations"] = annotations
+        await fleet.api.create(JOBS, made)
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        member = fleet.members[place].api
+        await fleet.api.patch(JOBS, Key("team", "train"), {"spec": {"parallelism": 2}})
+        await fleet.rest(10)
+        assert member.find(JOBS, "train")["spec"]["parallelism"] == 1
+        await fleet.api.patch(JOBS, Key("team", "train"), {"spec": {"backoffLimit": 1}})
+        await fleet.rest(10)
+        await member.apply(queue("cq", 4))
+        await fleet.rest(10)
+        assert member.find(JOBS, "train")["spec"]["parallelism"] == 2
+
+    told(scene, {"near": 1}, ElasticJobsViaWorkloadSlices=True)

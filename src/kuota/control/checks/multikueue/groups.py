@@ -14,10 +14,13 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import AdmissionCheck
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, elements, mapping, text
+from kuota.api.rules.workload_status import pod_set_counts
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.names import workload_name
+from kuota.bridge.job_pass.slices import counts_of
 from kuota.bridge.jobs.dispatch import Dispatch
-from kuota.bridge.jobs.kind import Elastic, JobKey, JobKind, key_of
+from kuota.bridge.jobs.kind import Elastic, JobKey, JobKind, PodSetsUnknown, key_of
+from kuota.bridge.jobs.topology_request import TopologyRequestError
 from kuota.control.world import World
 
 from .external import ExternalJobs
@@ -182,8 +185,11 @@ class Groups:
         """Return the name of the Workload that describes the job as it is now."""
         if kind is None or not jobs or not elastic(jobs[0], self.settings().gates):
             return stored.key.name
-        names = _slice_names(kind, jobs[0], self.settings().gates)
-        return stored.key.name if stored.key.name in names or not names else names[0]
+        job, gates = jobs[0], self.settings().gates
+        names = _slice_names(kind, job, gates)
+        if not names or stored.key.name in names or _fits(stored, kind, job, gates):
+            return stored.key.name
+        return names[0]
 
     def _components(
         self,
@@ -207,6 +213,18 @@ class Groups:
         ]
         index, expected = dispatch.index(stored.json), dispatch.expected(jobs[0])
         return {"components": tuple(others), "index": index, "expected": expected}
+
+
+def _fits(stored: StoredWorkload, kind: JobKind, job: Json, gates: Gates) -> bool:
+    """Whether a slice has the size of the job.
+
+    Its name does not show that after the job was suspended, which changes the generation.
+    """
+    try:
+        asked = kind.pod_sets(job, gates)
+    except (PodSetsUnknown, TopologyRequestError):
+        return False
+    return counts_of(stored) == pod_set_counts({"spec": {"podSets": asked}})
 
 
 def _slice_names(kind: JobKind, job: Json, gates: Gates) -> list[str]:
