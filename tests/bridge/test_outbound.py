@@ -346,3 +346,12 @@ def test_an_admission_that_outlived_its_reservation_is_unset_before_it_is_set_an
     effects = Outbound(Gates(), {left.key: left}.get).effects(admit(left), NOON)
     found = [each.status.get("admission") for each in effects if isinstance(each, StatusPatch)]
     assert [None, "gpus"] == [each and each["clusterQueue"] for each in found]
+
+
+def test_resources_of_devices_are_written_with_binary_suffixes() -> None:
+    found = admission_json("gpus", fitting(), frozenset({"gpu"}))
+    assert found == admission_json("gpus", fitting()), "amounts below 1024 have no suffix"
+    (pod_set_found,) = requests_json(believed(workload("a", pod_set(gpu="2048"))).pod_sets, {"gpu"})
+    assert pod_set_found["resources"] == {"gpu": "2Ki"}
+    (plain,) = requests_json(believed(workload("a", pod_set(gpu="2048"))).pod_sets)
+    assert plain["resources"] == {"gpu": "2048"}

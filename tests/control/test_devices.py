@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from control.objects import flavor, job, local_queue
-from control.stage import Stage, run_scene
+from control.stage import CONFIG, Stage, run_scene
 from kuota.api.base import Json
+from kuota.api.config.load import load
+from kuota.api.gates import Gates
+from kuota.bridge.settings import policy
 from kuota.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
 
 GPU = "gpu.example.com"
@@ -145,7 +150,7 @@ def test_a_partition_is_charged_by_the_share_of_the_gpu_that_it_uses() -> None:
             for each in "ab"
         }
         used = {each: usages[each]["resourceUsage"]["gpu-memory"] for each in "ab"}
-        assert {"a": 10 * 2**30, "b": 40 * 2**30} == {k: int(v) for k, v in used.items()}
+        assert {"a": "10Gi", "b": "40Gi"} == used
         assert stage.suspended("c"), "60 Gi of 80 Gi would not be left for the largest device"
 
     run_scene(scene, config(mapping("gpu-memory", MIG, **memory)))
@@ -164,3 +169,17 @@ def test_a_claim_by_name_is_never_admitted() -> None:
         assert "use ResourceClaimTemplates" in stage.condition("a", "QuotaReserved")["message"]
 
     run_scene(scene, config(mapping("gpus", GPU)))
+
+
+def test_resources_of_counters_and_capacity_are_sizes() -> None:
+    source = {"name": "memory", "driver": "gpu.example.com"}
+    mappings = (
+        mapping("counted", GPU, counter=source),
+        mapping("capacity", MIG, capacity=source),
+        mapping("devices", "other.example.com"),
+    )
+    cfg = load(json.dumps(CONFIG | config(*mappings)))
+    on = Gates.of({"KueueDRAIntegration": True}, check=False)
+    assert policy(cfg, on).sizes == {"counted", "capacity"}
+    off = Gates.of({"KueueDRAIntegration": False}, check=False)
+    assert policy(cfg, off).sizes == frozenset()

@@ -10,6 +10,7 @@ than every other amount and absorbs sums. Arithmetic saturates and never wraps a
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from enum import Enum
 from functools import lru_cache
 
@@ -149,13 +150,13 @@ def nano_of(amount: int, resource: str) -> int:
     return amount * (_MILLI if resource == _CPU else NANO)
 
 
-def written(amount: int, resource: str) -> str:
+def written(amount: int, resource: str, sizes: Container[str] = ()) -> str:
     """Format an amount as a quantity for an API object.
 
     CPU is formatted in milli-units, sizes with binary suffixes, and other resources as decimals.
-    The amount is clamped to 64 bits.
+    `sizes` names further resources that are sizes. The amount is clamped to 64 bits.
     """
-    form = Format.BINARY if is_size(resource) else Format.DECIMAL
+    form = Format.BINARY if is_size(resource) or resource in sizes else Format.DECIMAL
     return canonical(nano_of(_clamped(amount), resource), form)
 
 

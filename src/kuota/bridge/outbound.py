@@ -6,7 +6,7 @@ There is at most one status patch per Workload, and none without a change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import assert_never
 
 import msgspec
@@ -37,11 +37,20 @@ from .messages import (
 
 
 class Outbound:
-    """Converts decisions to effects. `workload` returns the stored object, if it exists."""
+    """Converts decisions to effects. `workload` returns the stored object, if it exists.
 
-    def __init__(self, gates: Gates, workload: Callable[[Key], Workload | None]) -> None:
+    `sizes` are resources that are written with binary suffixes, as memory is.
+    """
+
+    def __init__(
+        self,
+        gates: Gates,
+        workload: Callable[[Key], Workload | None],
+        sizes: Container[str] = (),
+    ) -> None:
         self._gates = gates
         self._workload = workload
+        self._sizes = sizes
 
     def effects(self, decision: Decision, now: float) -> list[Effect]:
         """Return the writes that carry out the decision. Deleted objects are skipped."""
@@ -77,7 +86,7 @@ class Outbound:
         if states.keys() >= set(decision.checks):
             placed = not any(each.topology_pending for each in decision.assignment.pod_sets)
             sync_admitted(conditions, states.values(), self._gates, placed=placed)
-        admission = admission_json(decision.cluster_queue, decision.assignment)
+        admission = admission_json(decision.cluster_queue, decision.assignment, self._sizes)
         if decision.second_pass and obj.status.admission is not None:
             admission = with_places(obj.status.admission, decision.assignment)
         status: Json = {"admission": admission, "conditions": conditions.json()}
@@ -137,7 +146,7 @@ class Outbound:
         if conditions.changed:
             status["conditions"] = conditions.json()
         if not shows_requests(obj, pod_sets):
-            status["resourceRequests"] = requests_json(pod_sets)
+            status["resourceRequests"] = requests_json(pod_sets, self._sizes)
         event = Event.about(key, condition_reason, message, warning=True)
         return [_patch(obj, status), event] if status else [event]
 
@@ -235,20 +244,20 @@ def _patch(obj: Workload, status: Json) -> StatusPatch:
     return StatusPatch(key=obj.key, resource_version=version, status=status)
 
 
-def admission_json(queue: str, assignment: Assignment) -> Json:
+def admission_json(queue: str, assignment: Assignment, sizes: Container[str] = ()) -> Json:
     """Return the admission: flavors, usage of the resources with a flavor, and nodes if known."""
     return {
         "clusterQueue": queue,
-        "podSetAssignments": [_pod_set_json(each) for each in assignment.pod_sets],
+        "podSetAssignments": [_pod_set_json(each, sizes) for each in assignment.pod_sets],
     }
 
 
-def _pod_set_json(given: PodSetAssignment) -> Json:
+def _pod_set_json(given: PodSetAssignment, sizes: Container[str]) -> Json:
     usage = {name: given.requests.get(name, 0) for name in given.flavors}
     found: Json = {
         "name": given.name,
         "flavors": {name: choice.flavor for name, choice in given.flavors.items()},
-        "resourceUsage": _quantities(usage),
+        "resourceUsage": _quantities(usage, sizes),
         "count": given.count,
     }
     return found | _places_json(given)
@@ -273,10 +282,10 @@ def with_places(admission: Admission, assignment: Assignment) -> Json:
     return found
 
 
-def requests_json(pod_sets: tuple[PodSet, ...]) -> list[Json]:
+def requests_json(pod_sets: tuple[PodSet, ...], sizes: Container[str] = ()) -> list[Json]:
     """Return the requests of every pod set for the status of a pending Workload."""
     return [
-        {"name": each.name, "resources": _quantities(each.requests)}
+        {"name": each.name, "resources": _quantities(each.requests, sizes)}
         if each.requests
         else {"name": each.name}
         for each in pod_sets
@@ -292,5 +301,5 @@ def shows_requests(obj: Workload, pod_sets: tuple[PodSet, ...]) -> bool:
     return shown == {each.name: each.requests for each in pod_sets}
 
 
-def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    return {name: written(amount, name) for name, amount in amounts.items()}
+def _quantities(amounts: Mapping[str, int], sizes: Container[str]) -> dict[str, str]:
+    return {name: written(amount, name, sizes) for name, amount in amounts.items()}

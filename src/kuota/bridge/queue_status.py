@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 from kuota.api import kueue
 from kuota.api.advice.topology import unlabelled
@@ -66,14 +66,17 @@ def _use(queue: Queue, totals: UsageTotal, *, shared: bool) -> QueueUse:
     return QueueUse(workloads=totals.count, columns=tuple(columns))
 
 
-def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:
-    """Return usage grouped by flavor. `shared` queues (ClusterQueues) include `borrowed`."""
+def flavors_json(use: QueueUse, *, shared: bool, sizes: Container[str] = ()) -> list[Json]:
+    """Return usage grouped by flavor. `shared` queues (ClusterQueues) include `borrowed`.
+
+    `sizes` are written with binary suffixes.
+    """
     flavors: dict[str, list[Json]] = {}
     for each in use.columns:
         name = each.column.resource
-        entry: Json = {"name": name, "total": written(each.total, name)}
+        entry: Json = {"name": name, "total": written(each.total, name, sizes)}
         if shared:
-            entry["borrowed"] = written(each.borrowed, name)
+            entry["borrowed"] = written(each.borrowed, name, sizes)
         flavors.setdefault(each.column.flavor, []).append(entry)
     return [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
 
@@ -145,10 +148,10 @@ def cluster_queue_patch(
     queue = engine.state.queues.get(name)
     if queue is None:
         return {}
-    holding, running = reserved(queue), admitted(queue)
+    holding, running, sizes = reserved(queue), admitted(queue), engine.policy.sizes
     wanted: Json = {
-        "flavorsReservation": flavors_json(holding, shared=True),
-        "flavorsUsage": flavors_json(running, shared=True),
+        "flavorsReservation": flavors_json(holding, shared=True, sizes=sizes),
+        "flavorsUsage": flavors_json(running, shared=True, sizes=sizes),
         "pendingWorkloads": engine.queues.pending(name) + queue.running.assumed(),
         "reservingWorkloads": holding.workloads,
         "admittedWorkloads": running.workloads,
@@ -196,10 +199,10 @@ def local_queue_patch(
     }
     queue = engine.state.queues.get(spec.cluster_queue)
     if queue is not None:
-        holding, running = reserved(queue, key), admitted(queue, key)
+        holding, running, sizes = reserved(queue, key), admitted(queue, key), engine.policy.sizes
         wanted |= {
-            "flavorsReservation": flavors_json(holding, shared=False),
-            "flavorsUsage": flavors_json(running, shared=False),
+            "flavorsReservation": flavors_json(holding, shared=False, sizes=sizes),
+            "flavorsUsage": flavors_json(running, shared=False, sizes=sizes),
             "pendingWorkloads": wanted["pendingWorkloads"] + queue.running.assumed(key),
             "reservingWorkloads": holding.workloads,
             "admittedWorkloads": running.workloads,

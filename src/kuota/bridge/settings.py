@@ -34,6 +34,19 @@ def policy(cfg: Configuration | None, gates: Gates) -> Policy:
         and ready is not None
         and bool(ready.block_admission),
         by_eviction=requeuing is None or requeuing.timestamp != _BY_CREATION,
+        sizes=_sizes(cfg, gates),
+    )
+
+
+def _sizes(cfg: Configuration, gates: Gates) -> frozenset[str]:
+    """Return the resources that counters or the capacity of devices are charged to."""
+    if cfg.resources is None or not charges_devices(cfg, gates):
+        return frozenset()
+    return frozenset(
+        mapping.name
+        for mapping in cfg.resources.device_class_mappings or ()
+        for source in mapping.sources or ()
+        if source.counter is not None or source.capacity is not None
     )
 
 

@@ -86,7 +86,7 @@ class Driver:
         self._write_slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._failed: dict[Key, int] = {}
         self._finished = False
-        self._outbound = Outbound(engine.policy.gates, self._stored)
+        self._outbound = Outbound(engine.policy.gates, self._stored, engine.policy.sizes)
         self._reports = reports
         self._report_decision = tolerated("pending reports", reports.decided)
 

@@ -61,7 +61,7 @@ class PendingReports:
         self._clock = clock
         self._readiness = readiness
         self._writes = DeferredWrites(clock)
-        self._outbound = Outbound(engine.policy.gates, self._stored)
+        self._outbound = Outbound(engine.policy.gates, self._stored, engine.policy.sizes)
         self._rejected: dict[ClassKey, Wait] = {}
         self._published_at: OrderedDict[Key, float] = OrderedDict()
         self._unreported = _UnreportedByClass()

@@ -23,7 +23,8 @@ class Policy(Struct):
     """The settings of one engine. They never change during its lifetime.
 
     `fair_sharing` lists the preemption strategies; None disables fair sharing. `by_eviction` orders
-    a workload that was evicted because of a PodsReady timeout by the time of its eviction.
+    a workload that was evicted because of a PodsReady timeout by the time of its eviction. `sizes`
+    are resources whose amounts are reported with binary suffixes, as memory is.
     """
 
     gates: Gates = Gates()
@@ -32,6 +33,7 @@ class Policy(Struct):
     ignore_undeclared: bool = False
     block_until_ready: bool = False
     by_eviction: bool = True
+    sizes: frozenset[str] = frozenset()
 
     def on(self, gate: Gate) -> bool:
         return gate in self.gates.enabled
