@@ -13,6 +13,7 @@ from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.events import (
     BURST,
+    FIRST_INTERVAL_S,
     FLOOD_QPS,
     INTERVAL_S,
     MOST_WAITING,
@@ -108,6 +109,20 @@ def test_it_can_be_recorded_for_another_and_later_than_it_happened() -> None:
         first["eventTime"],
     )
     assert "kueue-admission" == second["reportingComponent"]
+
+
+def test_readers_of_events_v1_see_repeats_as_a_series() -> None:
+    """The count of core/v1 is deprecated there, and may be ignored."""
+    harness = RecorderHarness()
+
+    async def story() -> None:
+        for _ in range(2):
+            harness.recorder.record(JOB, "Pending", "no quota")
+            await harness.clock.sleep(1)
+        await harness.clock.sleep(FIRST_INTERVAL_S)
+
+    (event,) = harness.during(story)
+    assert {"count": 2, "lastObservedTime": "2026-01-01T12:00:01.000000Z"} == event["series"]
 
 
 def test_repeats_become_a_count_that_is_written_soon_and_then_once_in_a_while() -> None:

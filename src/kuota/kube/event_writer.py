@@ -61,7 +61,12 @@ class EventWriter:
 
 
 def _core_count(count: int, last: datetime) -> Json:
-    return {"count": count, "lastTimestamp": time_text(last)}
+    return {"count": count, "lastTimestamp": time_text(last)} | _repeats(count, last)
+
+
+def _repeats(count: int, last: datetime) -> Json:
+    """Return how both versions count the repeats of an Event."""
+    return {"series": _series(count, last)} if count > 1 else {}
 
 
 def _series(count: int, last: datetime) -> Json:
@@ -73,4 +78,4 @@ def _modern(event: Json, count: int, last: datetime) -> Json:
     kept = {field: value for field, value in event.items() if field not in _CORE_ONLY}
     renamed = {_NAMES.get(field, field): value for field, value in kept.items()}
     renamed["apiVersion"] = EVENTS.api_version
-    return renamed | ({"series": _series(count, last)} if count > 1 else {})
+    return renamed | _repeats(count, last)
