@@ -162,6 +162,12 @@ def recording_webhook(text: str) -> str:
     return imported(replaced(_SETUP_WEBHOOK, "MATCH" + line, text))
 
 
+def recording_noop_webhook(text: str) -> str:
+    """Return noop_webhook.go, whose set-up function records the kind that is accepted."""
+    begin = r"func SetupNoopWebhook\[[^{]*\{\n"
+    return imported(replaced(begin, "MATCH\tstandin.Accept(apiType)\n", text))
+
+
 def recording_base_webhook(text: str) -> str:
     """Return base_webhook.go, where most kinds of Kubeflow get their webhooks."""
     known = r"\t\toptions := ProcessOptions\(opts\.\.\.\)\n"
@@ -238,6 +244,7 @@ def sources(checkout: Path) -> dict[str, str]:
         ("pkg/features/kube_features.go", restarting),
         ("pkg/util/testing/metrics/metrics.go", collecting),
         ("pkg/controller/jobframework/base_webhook.go", recording_base_webhook),
+        ("pkg/util/webhook/noop_webhook.go", recording_noop_webhook),
     ):
         files[name] = change((checkout / name).read_text())
     for path in (checkout / "pkg/controller/jobs").rglob("*_webhook.go"):

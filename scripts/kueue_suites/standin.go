@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -40,6 +41,7 @@ type Setup struct {
 	AdmissionFairSharing       *config.AdmissionFairSharing
 	QuotaCheckStrategy         config.QuotaCheckStrategy
 	Frameworks                 map[string]bool
+	UnreviewedPods             bool
 	ManageJobsWithoutQueueName bool
 	NamespaceSelector          labels.Selector
 	WaitForPodsReady           bool
@@ -92,7 +94,21 @@ func Webhook(framework string, noop bool) {
 	if noop {
 		return
 	}
-	Record(func(s *Setup) { s.Parts["webhooks"] = true; s.Frameworks[framework] = true })
+	Record(func(s *Setup) {
+		// A manager keeps the webhook that was set up first.
+		if framework == "pod" && s.UnreviewedPods {
+			return
+		}
+		s.Parts["webhooks"] = true
+		s.Frameworks[framework] = true
+	})
+}
+
+// Accept notes that objects of a kind get a webhook that accepts everything.
+func Accept(kind any) {
+	if _, isPod := kind.(*corev1.Pod); isPod {
+		Record(func(s *Setup) { s.UnreviewedPods = true })
+	}
 }
 
 // MultiKueue notes how work is dispatched to other clusters.

@@ -15,6 +15,7 @@ from control.virtual import VirtualClock, played
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
+from kuota.control.parts import ALL, Parts
 from kuota.control.system import System
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
@@ -40,6 +41,7 @@ class Stage:
         chosen = Gates.of(gates or {}, check=False)
         self._config = load(json.dumps(CONFIG | config)) if config is not None else None
         self._gates = chosen
+        self.parts: Parts = ALL
 
     async def play(self, scene: Scene) -> None:
         await self.api.apply(namespace("team"))
@@ -64,7 +66,9 @@ class Stage:
 
     def start(self) -> None:
         """Start a system on the objects that are there."""
-        self.system = System(self.api, config=self._config, gates=self._gates, clock=self.clock)
+        self.system = System(
+            self.api, config=self._config, gates=self._gates, clock=self.clock, parts=self.parts
+        )
         self.running = asyncio.create_task(self.system.run())
 
     async def furnish(self, cpu: int = 4) -> None:

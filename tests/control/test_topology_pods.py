@@ -10,6 +10,7 @@ from control.stage import Stage, run_scene
 from control.test_topology import GATE, HOST, _furnish, _gang, _node
 from kuota.api.base import Json, Key
 from kuota.control.observer import attach_observer
+from kuota.control.parts import ALL, Part
 from kuota.kube.errors import ServerError
 from kuota.kube.resources import JOBS, NODES, PODS, WORKLOADS
 
@@ -91,6 +92,25 @@ def test_pods_that_exist_before_the_controller_starts_are_sent_too() -> None:
         await stage.stop()
         await stage.api.apply(_pod(stage, "gang", "p"))
         stage.start()
+        await stage.rest()
+        assert "n1" == _host(stage, "p")
+
+    run_scene(scene)
+
+
+def test_pods_are_sent_to_their_nodes_without_the_reconcilers_of_jobs() -> None:
+    async def scene(stage: Stage) -> None:
+        await _furnish(stage, _node("n1", "r1"))
+        await stage.api.apply(_gang("gang", 1))
+        await stage.rest()
+        await stage.stop()
+        await stage.api.apply(_pod(stage, "gang", "p"))
+        stage.parts = ALL - {Part.CORE}
+        stage.start()
+        await stage.rest()
+        assert _host(stage, "p") is None
+        stage.parts = ALL - {Part.JOBS}
+        await stage.restart()
         await stage.rest()
         assert "n1" == _host(stage, "p")
 

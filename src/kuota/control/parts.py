@@ -11,9 +11,9 @@ Parts = frozenset["Part"]
 class Part(StrEnum):
     """A part of the controller. The value is what users write.
 
-    CORE reconciles Workloads and the status of queues, SCHEDULER makes and writes decisions, JOBS
-    reconciles Jobs with their Workloads. These parts write, so only one process at a time may run
-    them. WEBHOOKS and VISIBILITY only serve requests.
+    CORE reconciles Workloads, the gates of their pods and the status of queues, SCHEDULER makes and
+    writes decisions, JOBS reconciles Jobs with their Workloads. These parts write, so only one
+    process at a time may run them. WEBHOOKS and VISIBILITY only serve requests.
     """
 
     CORE = "core"

@@ -23,7 +23,7 @@ WORKERS = 8
 
 
 class PodControllers:
-    """Runs the controllers whose gates are enabled, as far as they belong to `parts`."""
+    """Runs the controllers whose gates are enabled. They read Workloads and belong to CORE."""
 
     def __init__(
         self,
@@ -37,9 +37,11 @@ class PodControllers:
         topology = gates.on(Gate.TopologyAwareScheduling)
         self._ungater: Ungater | None = None
         self._failures: NodeFailures | None = None
-        if Part.JOBS in parts and (topology or gates.on(Gate.ElasticJobsViaWorkloadSlices)):
+        if Part.CORE not in parts:
+            return
+        if topology or gates.on(Gate.ElasticJobsViaWorkloadSlices):
             self._ungater = Ungater(client, world, sender, clock, gates)
-        if Part.CORE in parts and topology and gates.on(Gate.TASFailedNodeReplacement):
+        if topology and gates.on(Gate.TASFailedNodeReplacement):
             self._failures = NodeFailures(client, world, sender, clock, gates)
 
     def follow(self, group: asyncio.TaskGroup) -> None:
