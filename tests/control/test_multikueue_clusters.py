@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from control.test_multikueue_kubeconfig import CANARY, kubeconfig
 from control.test_multikueue_links import LOST, Worker
 from control.virtual import VirtualClock, played
 from kuota.api.base import Json, Key
+from kuota.control.checks.multikueue.objects import CLUSTER_PROFILES
 from kuota.control.system import System
 from kuota.kube.client import Client
 from kuota.kube.config import Connection
@@ -30,6 +32,7 @@ from kuota.kube.resources import (
     NAMESPACES,
     SECRETS,
     WORKLOADS,
+    Resource,
 )
 
 V = "kueue.x-k8s.io/v1beta2"
@@ -172,6 +175,28 @@ def test_a_source_that_is_not_allowed_is_refused(source: Json, reason: str) -> N
         assert ("False", reason) == fleet.activity(MULTI_KUEUE_CLUSTERS, "near")
 
     run(story)
+
+
+def test_a_missing_cluster_profile_is_reported_after_a_slow_list() -> None:
+    async def story(fleet: Any) -> None:
+        await fleet.stop()
+        pages = fleet.api.pages
+
+        async def slow(
+            resource: Resource, *which: Any, **options: Any
+        ) -> AsyncGenerator[Any, None]:
+            if resource == CLUSTER_PROFILES:
+                await asyncio.sleep(3)
+            async for page in pages(resource, *which, **options):
+                yield page
+
+        fleet.api.pages = slow
+        await fleet.api.apply(cluster("near", {"clusterProfileRef": {"name": "profile"}}))
+        fleet.start()
+        await fleet.rest(10)
+        assert ("False", "BadClusterProfile") == fleet.activity(MULTI_KUEUE_CLUSTERS, "near")
+
+    run(story, {"MultiKueueClusterProfile": True})
 
 
 def test_a_lost_cluster_makes_its_check_inactive_and_back() -> None:

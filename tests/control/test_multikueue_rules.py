@@ -99,6 +99,15 @@ def test_a_lost_winner(fields: Json, state: str) -> None:
     assert check_after(found, stored) == state
 
 
+@pytest.mark.parametrize(("since", "state"), [(NOW - 899, "Ready"), (NOW - 900, "Retry")])
+def test_a_lost_cluster_may_run_a_workload_without_a_recorded_winner(
+    since: float, state: str
+) -> None:
+    stored = local(true("Admitted"), check="Ready")
+    found = plan(stored, remotes={"b": EMPTY}, lost={"a": since})
+    assert check_after(found, stored) == state
+
+
 def test_copies_in_clusters_that_are_not_configured_are_removed() -> None:
     stored = local(true("Admitted"), check="Ready", clusterName="old")
     removed = {"old": remote(true("Admitted"), job=remote_job())}

@@ -130,3 +130,9 @@ def test_unusable_certificates_are_not_quoted() -> None:
     assert "c4n4ry" not in explained(ConfigError("c4n4ry"))
     assert "c4n4ry" not in explained(ApiError(500, "InternalError", "c4n4ry"))
     assert "c4n4ry" not in explained(ValueError("c4n4ry"))
+
+
+def test_a_cluster_that_never_responded_is_not_tried_again() -> None:
+    line = Line(ConnectionRefusedError())
+    failures(line)
+    assert len(line.limits) == 1

@@ -35,11 +35,14 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """No usable response. `sent` is False only if the server cannot have seen the request."""
+    """No usable response. `sent` is False only if the server cannot have seen the request.
 
-    def __init__(self, message: str, *, sent: bool = True) -> None:
+    With `final`, the client does not try again.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True, final: bool = False) -> None:
         super().__init__(message)
-        self.sent = sent
+        self.sent, self.final = sent, final
 
 
 class WritesSuspended(KubeError):

@@ -162,6 +162,8 @@ def _repeatable(request: HttpRequest, error: ApiError | Unreachable) -> bool:
             return True
         case ServerError(status=status):
             return request.idempotent and status != _NOT_IMPLEMENTED
+        case Unreachable(final=True):
+            return False
         case Unreachable(sent=sent):
             return request.idempotent or not sent
         case _:

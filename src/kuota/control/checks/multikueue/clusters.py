@@ -72,6 +72,7 @@ class ClusterReconciler:
         async with asyncio.TaskGroup() as group:
             group.create_task(serve(self.queue, self.reconcile))
             group.create_task(self._watch_secrets())
+            group.create_task(self._watch_profiles())
             group.create_task(self._watch_files())
 
     async def reconcile(self, key: Key) -> float | None:
@@ -195,6 +196,12 @@ class ClusterReconciler:
         """Reconcile clusters whose Secret does not exist, once Secrets are known."""
         await self._objects.secrets.synced.wait()
         self._add_all(secret_name)
+
+    async def _watch_profiles(self) -> None:
+        """Reconcile clusters whose ClusterProfile does not exist, once all are known."""
+        if self._objects.profiles is not None:
+            await self._objects.profiles.settled.wait()
+            self._add_all(profile_name)
 
     async def _watch_files(self) -> None:
         while True:

@@ -132,7 +132,12 @@ def _lost(group_pass: GroupPass) -> None:
         else:
             group_pass.retry(f"Cluster {cluster} is lost; dispatching the workload again")
     elif not cluster:
-        group_pass.retry("The check is ready, but no cluster is recorded; dispatching it again")
+        wait_s = max((left_s(group_pass, each) for each in group.lost), default=0.0)
+        if wait_s > 0:
+            # One of the lost clusters may run it.
+            group_pass.draft.requeue_after(wait_s)
+        else:
+            group_pass.retry("The check is ready, but no cluster is recorded; dispatching it again")
     elif cluster in group_pass.remotes:
         group_pass.retry(f"The workload is gone from cluster {cluster}; dispatching it again")
     else:

@@ -48,12 +48,16 @@ def worker_client(
 
 
 class WorkerTransport:
-    """A transport with a timeout, whose errors contain neither the address nor these secrets."""
+    """A transport with a timeout, whose errors contain neither the address nor these secrets.
+
+    Before its first response, a failure is final: its link reports it and tries again later.
+    """
 
     def __init__(self, inner: Transport, secrets: frozenset[bytes]) -> None:
         self._inner = inner
         self._secrets = secrets
         self._closed = False
+        self._answered = False
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         self._refuse_if_closed(request)
@@ -61,7 +65,8 @@ class WorkerTransport:
         try:
             response = await self._inner.send(replace(request, timeout_s=limit_s))
         except Unreachable as error:
-            raise _without_address(request, error) from None
+            raise _without_address(request, error, final=not self._answered) from None
+        self._answered = True
         if response.status < _FAILED:
             return response
         return replace(response, body=self._hidden(response.body))
@@ -101,8 +106,10 @@ def _secrets(connection: Connection) -> frozenset[bytes]:
     return frozenset(each.reveal().encode() for each in texts if each)
 
 
-def _without_address(request: HttpRequest, error: Unreachable) -> Unreachable:
-    return Unreachable(f"{request}: {network_cause(error)}", sent=error.sent)
+def _without_address(
+    request: HttpRequest, error: Unreachable, *, final: bool = False
+) -> Unreachable:
+    return Unreachable(f"{request}: {network_cause(error)}", sent=error.sent, final=final)
 
 
 def network_cause(error: Unreachable) -> str:
