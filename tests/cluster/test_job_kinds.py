@@ -127,8 +127,9 @@ def test_jobs_whose_definition_cannot_suspend_them_get_a_reason(on_stage: StageR
         actor = Actor(stage, story, resource)
         await actor.create()
         await stage.holds(lambda: "SuspendIgnored" in stage.events(story.kind, "mine"))
+        await stage.delete(resource, "mine")
         await stage.delete(JOBS, "first")
-        await stage.apply(job("next", "1"))
+        await stage.apply(job("next", "4"))
         await stage.shows(False, stage.suspended, "next")
 
     on_stage(scene, config=config(story))
