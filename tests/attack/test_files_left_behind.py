@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from hang import HANG_S
 from kuota.runner.deletion import delete_content
 from kuota.runner.logs import LogQuery, read_log
@@ -50,6 +52,7 @@ def test_deletion_follows_no_links_and_needs_no_permission(tmp_path: Path) -> No
     assert ["kept"] == [each.name for each in outside.iterdir()]
 
 
+@pytest.mark.slow
 def test_a_pod_that_leaves_a_deep_directory_is_removed(tmp_path: Path) -> None:
     each = "(os.mkdir('d'), os.chdir('d'))"
     deep = f'exec {sys.executable} -c "import os; [{each} for _ in range({DEPTH})]"'

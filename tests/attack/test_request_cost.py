@@ -175,6 +175,7 @@ CACHED: dict[str, Callable[[str], tuple[str, str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", CACHED)
 def test_large_texts_of_clients_are_not_cached(api: Local, attack: str) -> None:
     def send(count: int) -> None:

@@ -19,7 +19,6 @@ class Skips:
         self.inputs: dict[str, dict[str, str]] = table.get("inputs", {})
         self.empty: dict[str, dict[str, str]] = table.get("empty", {})
         self.cases: dict[str, str] = table.get("cases", {})
-        self.later: dict[str, str] = table.get("later", {})
 
     def reason(
         self,
@@ -39,12 +38,5 @@ class Skips:
                 return reason
         for name, reason in self.empty.get(suite, {}).items():
             if not (expected or {}).get(name):
-                return reason
-        return None
-
-    def not_yet(self, suite: str) -> str | None:
-        """Why nothing runs the suite so far; None when something should."""
-        for pattern, reason in self.later.items():
-            if fnmatch.fnmatchcase(suite, pattern):
                 return reason
         return None

@@ -20,6 +20,7 @@ def machine() -> Iterator[Machine]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "kind", "name", "leader", "pods", "ended"),
     [
