@@ -9,7 +9,7 @@ decision, and finalizers are removed last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -17,16 +17,16 @@ from kuota.api.base import Json, Key
 from kuota.api.core import is_finished
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import ApiError, NotFound
+from kuota.kube.errors import NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.requests import Patch
 from kuota.kube.resources import PODS, key_of
 from kuota.kube.workqueue import serve
 
-from .controller import Controller
 from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
 from .job_rules import ReplacementBackoff, Step, step
+from .pod_controller import PodController
 from .pod_informer import JOB, is_over
 
 WORKERS = 4
@@ -37,11 +37,8 @@ _LULL_S = 0.1
 _NO_QUOTA_S = 0.5
 """Delay before a Job that may not have more pods is checked again."""
 
-_NAMED = 3
-"""The number of pods that a message names."""
 
-
-class JobController(Controller):
+class JobController(PodController):
     """Keeps the pods and the status of every Job as specified while `run` runs.
 
     A Job gets pods only while `may_create` allows it.
@@ -58,8 +55,7 @@ class JobController(Controller):
         recorder: Recorder | None = None,
         may_create: Callable[[Json], bool] = lambda job: True,
     ) -> None:
-        super().__init__("job-controller", client, jobs, clock, recorder)
-        self._pods = pods
+        super().__init__("job-controller", client, jobs, pods, clock, recorder)
         self._backoff = backoff or ReplacementBackoff()
         self._may_create = may_create
 
@@ -127,20 +123,6 @@ class JobController(Controller):
         if todo.create:
             await self._create(job, todo.create)
 
-    async def _create(self, job: Json, pods: Sequence[Json]) -> None:
-        names = []
-        try:
-            for pod in pods:
-                made = await self._client.create(PODS, pod)
-                self._pods.wrote(made)
-                names.append(made["metadata"]["name"])
-        except ApiError as error:
-            self._say(job, "FailedCreate", f"Error creating: {error.message}", warning=True)
-            raise
-        finally:
-            if names:
-                self._say(job, "SuccessfulCreate", created(names))
-
     async def _conclude(self, job: Json, todo: Step) -> float | None:
         if todo.status is not None:
             changes = await self._write_status(job, todo.status)
@@ -167,14 +149,6 @@ class JobController(Controller):
             return
         self._pods.wrote(answer)
 
-    async def _delete(self, job: Json, view: PodView) -> None:
-        try:
-            answer = await self._client.delete(PODS, key_of(view.pod), uid=view.uid)
-        except NotFound:
-            return
-        self._pods.wrote(answer)
-        self._say(job, "SuccessfulDelete", f"Deleted pod: {view.name}")
-
     def _tell(self, job: Json, condition: Json) -> None:
         """Record the event of a new condition."""
         reason, message = condition.get("reason") or "", condition.get("message") or ""
@@ -187,12 +161,6 @@ class JobController(Controller):
                 self._say(job, "Completed", "Job completed")
             case "Failed", "True":
                 self._say(job, reason, message, warning=True)
-
-
-def created(names: Sequence[str]) -> str:
-    """One message for all pods of a step, because each event is a write."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"Created pod{'s' * (len(names) > 1)}: {', '.join(names[:_NAMED])}{more}"
 
 
 def _owner_uid(pod: Json) -> str:

@@ -9,17 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import AlreadyExists, ApiError, NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
-from kuota.kube.resources import PODS, key_of
+from kuota.kube.resources import key_of
 from kuota.kube.workqueue import serve
 
-from .controller import Controller
 from .cron_controller import OWNER, owner_uids
 from .deployment_rules import deployment_step
-from .job_controller import created
-from .job_pods import PodView, controller_of
+from .job_pods import controller_of
+from .pod_controller import PodController
 from .replicas import ReplicaStep
 from .stateful_set_rules import stateful_set_step
 
@@ -32,7 +30,7 @@ REPLICA_RULES: Mapping[tuple[str, str], Rules] = {
 """The kinds whose pods are created one by one."""
 
 
-class ReplicaController(Controller):
+class ReplicaController(PodController):
     """Reconciles the objects of one informer with their pods while `run` runs.
 
     The caller must run both informers.
@@ -49,8 +47,8 @@ class ReplicaController(Controller):
         recorder: Recorder | None = None,
     ) -> None:
         self._kind = objects.resource.kind
-        super().__init__(f"{self._kind.lower()}-controller", client, objects, clock, recorder)
-        self._pods = pods
+        name = f"{self._kind.lower()}-controller"
+        super().__init__(name, client, objects, pods, clock, recorder)
         pods.add_index(OWNER, owner_uids)
         self._rules = rules
 
@@ -89,32 +87,6 @@ class ReplicaController(Controller):
         namespace = key_of(obj).namespace
         found = self._pods.indexed(OWNER, obj["metadata"]["uid"])
         return [each for each in found if key_of(each).namespace == namespace]
-
-    async def _create(self, obj: Json, pods: Sequence[Json]) -> None:
-        names = []
-        try:
-            for pod in pods:
-                made = await self._client.create(PODS, pod)
-                self._pods.wrote(made)
-                names.append(made["metadata"]["name"])
-        except AlreadyExists as error:
-            words = f"{error.message}; delete that pod, which does not belong to this {self._kind}"
-            self._say(obj, "FailedCreate", words, warning=True)
-            raise
-        except ApiError as error:
-            self._say(obj, "FailedCreate", f"Error creating: {error.message}", warning=True)
-            raise
-        finally:
-            if names:
-                self._say(obj, "SuccessfulCreate", created(names))
-
-    async def _delete(self, obj: Json, view: PodView) -> None:
-        try:
-            answer = await self._client.delete(PODS, key_of(view.pod), uid=view.uid)
-        except NotFound:
-            return
-        self._pods.wrote(answer)
-        self._say(obj, "SuccessfulDelete", f"Deleted pod: {view.name}")
 
 
 def replica_controllers(
