@@ -88,7 +88,6 @@ def test_a_job_is_described_by_its_owner_and_its_author() -> None:
         record.queue,
         record.submitted,
     )
-    assert 100 == record.waiting_since
 
 
 def test_a_run_lasts_from_admission_to_the_end() -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.faults import FieldError, Invalid, invalid
+from kuota.kube.clock import time_text
 
 from .accounts import By, Period, ResourceUsage, resource_hours, usage
 from .records import JobRecord
@@ -155,4 +156,4 @@ def _time(query: Mapping[str, str], name: str, default: float, faults: list[Fiel
 
 
 def _text(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_text(datetime.fromtimestamp(moment, UTC))

@@ -106,14 +106,6 @@ class JobRecord(msgspec.Struct, frozen=True):
     def preemptions(self) -> int:
         return sum(each.preempted for each in self.runs)
 
-    @property
-    def waiting_since(self) -> float | None:
-        """When the job began to wait; None if it runs or has ended."""
-        if self.finished is not None or self.running is not None:
-            return None
-        last = self.runs[-1].ended if self.runs else None
-        return self.submitted if last is None else last
-
     def waited_s(self, since: float, until: float) -> float:
         """Return how long the job waited for its runs within a period."""
         begin, waited = self.submitted, 0.0
