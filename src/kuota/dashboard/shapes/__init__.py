@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON that the dashboard's API responds with. Names are camelCase on the wire.
+
+All fields are present, except in `WorkloadRow`, which omits fields with their default value.
+Times are RFC 3339 in UTC, and "" if unknown. Nothing here depends on the current time, so that a
+row is rendered once per change: the browser computes ages. Texts are plain, never markup.
+
+Texts never contain names of objects of other namespaces than the one of the row. References to
+such objects are separate fields (`Ref`), which are None for viewers who may not read them.
+"""
+
+from __future__ import annotations
+
+from .actions import (
+    ActionName,
+    ActionRequest,
+    ActionResult,
+)
+from .base import (
+    Amount,
+    Ref,
+    Shape,
+)
+from .events import (
+    ModelChange,
+    RowChange,
+    Session,
+    Snapshot,
+    View,
+)
+from .places import (
+    Content,
+    Device,
+    DomainAmounts,
+    DomainNode,
+    FlavorTopology,
+    NodeAmounts,
+    NodePods,
+    NodeRow,
+    NodesModel,
+    TopologyModel,
+    UnusedNodeRow,
+)
+from .teams import (
+    ResourceSeries,
+    TeamSeries,
+    TeamsModel,
+)
+from .tree import (
+    LoanRow,
+    LocalQueueRow,
+    NodeKind,
+    QueueMeta,
+    QueueModel,
+    QuotaCell,
+    TreeModel,
+    TreeNode,
+)
+from .workload import (
+    CheckRow,
+    ConditionRow,
+    EventRow,
+    PlacementRow,
+    PodRow,
+    PodSetRow,
+    PriorityChoice,
+    Step,
+    TimelineEntry,
+    WorkloadModel,
+)
+from .workloads import (
+    WorkloadRow,
+    WorkloadsModel,
+)
+
+__all__ = [
+    "ActionName",
+    "ActionRequest",
+    "ActionResult",
+    "Amount",
+    "CheckRow",
+    "ConditionRow",
+    "Content",
+    "Device",
+    "DomainAmounts",
+    "DomainNode",
+    "EventRow",
+    "FlavorTopology",
+    "LoanRow",
+    "LocalQueueRow",
+    "ModelChange",
+    "NodeAmounts",
+    "NodeKind",
+    "NodePods",
+    "NodeRow",
+    "NodesModel",
+    "PlacementRow",
+    "PodRow",
+    "PodSetRow",
+    "PriorityChoice",
+    "QueueMeta",
+    "QueueModel",
+    "QuotaCell",
+    "Ref",
+    "ResourceSeries",
+    "RowChange",
+    "Session",
+    "Shape",
+    "Snapshot",
+    "Step",
+    "TeamSeries",
+    "TeamsModel",
+    "TimelineEntry",
+    "TopologyModel",
+    "TreeModel",
+    "TreeNode",
+    "UnusedNodeRow",
+    "View",
+    "WorkloadModel",
+    "WorkloadRow",
+    "WorkloadsModel",
+]
