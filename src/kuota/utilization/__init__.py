@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Utilization of devices: readings of exporters, and which allocated devices are idle."""
