@@ -49,6 +49,7 @@ def start_detached(state_dir: StateDir) -> None:
         time.sleep(0.05)
     click.echo(f"Kuota is running (pid {process.pid}); `kuota down` stops it")
     click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
+    click.echo("  `kuota dashboard` opens the dashboard")
 
 
 def _log(state_dir: StateDir) -> BinaryIO:

@@ -120,6 +120,7 @@ def _facts(
         "kubeconfig": str(state_dir.kubeconfig),
         "pid": running.pid if running else None,
         "server": f"https://127.0.0.1:{running.port}" if running else None,
+        "dashboard": f"https://127.0.0.1:{running.port}/dashboard/" if running else None,
         "runAs": running.run_as if running else None,
         "limits": running.limits if running else None,
         "isolation": separation(running.run_as, running.isolation) if running else None,
@@ -140,6 +141,7 @@ def _show_status(
         click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
     else:
         click.echo("  It belongs to another user. It identifies you by uid; kubectl needs a token.")
+    click.echo(f"  dashboard: {server}/dashboard/ (`kuota dashboard` signs you in)")
     if running.run_as is not None:
         user = account(running.run_as)
         click.echo(f"  Pods that name no user run as {user.name} (uid {user.uid}).")

@@ -287,6 +287,9 @@ def _serve(state_dir: StateDir, options: UpOptions) -> None:
     def ready(port: int) -> None:
         click.echo(f"Kuota serves https://127.0.0.1:{port}")
         click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
+        click.echo(
+            f"  dashboard: https://127.0.0.1:{port}/dashboard/ (`kuota dashboard` signs you in)"
+        )
 
     async def serve() -> None:
         task = asyncio.ensure_future(Installation(state_dir, options).run(ready))

@@ -19,7 +19,7 @@ from pathlib import Path
 from aiohttp import web
 
 from kuota.connections import Connections
-from kuota.listening import HttpConnection, Listeners, bound, peer_uid
+from kuota.listening import Answer, HttpConnection, Listeners, bound, peer_uid
 from kuota.loopback import InsecureAddress, is_loopback
 
 from .api import LARGEST_BODY, ApiServer
@@ -65,6 +65,7 @@ class HttpServer:
         self.connections = connections or Connections()
         self.slots = slots or Slots()
         self.streams = OpenStreams()
+        self._mounted: dict[str, Answer] = {}
         self._api = api
         api.credentials.tokens = tokens
         self._owner = os.getuid()
@@ -79,6 +80,10 @@ class HttpServer:
         self._socket: Path | None = None
         self._checking: asyncio.Task[None] | None = None
         self._sessions = sessions or SessionLimits()
+
+    def mount(self, prefix: str, answer: Answer) -> None:
+        """Let `answer` respond to all requests below the path. It authenticates them itself."""
+        self._mounted[prefix] = answer
 
     async def listen(
         self, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
@@ -116,6 +121,9 @@ class HttpServer:
             self._checking = asyncio.create_task(self.streams.keep_checking())
 
     async def _answer(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        for prefix, answer in self._mounted.items():
+            if f"{incoming.rel_url.raw_path}/".startswith(f"{prefix}/"):
+                return await answer(incoming)
         user = self._user(incoming)
         if user is None:
             return await _closing(incoming, unauthorized())

@@ -24,6 +24,7 @@ from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.connections import Connections, raise_descriptor_limit
 from kuota.control.observer import WorldObjects, attach_dispatch_observer, attach_observer
 from kuota.control.system import System
+from kuota.dashboard.http import PREFIX
 from kuota.failures import retried
 from kuota.history.database import HistoryFile
 from kuota.history.recorder import Recorder
@@ -65,6 +66,7 @@ from . import kubeconfig, resource_metrics
 from .advice import adviser
 from .backups import Backups, keep_backed_up
 from .clock_file import ClockFile
+from .dashboard import machine_dashboard
 from .device_extension import DeviceExtension
 from .extensions import ExplanationExtension, VisibilityExtension
 from .history_extension import HistoryExtension
@@ -201,6 +203,7 @@ class Installation:
         tokens = TokenFile(state_dir.tokens)
         self._http = http = HttpServer(api, tokens, self._sessions, connections)
         stack.push_async_callback(http.close)
+        http.mount(PREFIX, machine_dashboard(api).answer)
         port = await self._listen_here(http)
         external_listener = self._options.external_listener
         if external_listener is not None:

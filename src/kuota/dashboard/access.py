@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who views the dashboard, and what this viewer may read. Every answer has the API's permissions.
+
+The machine and the cluster each implement `Access`: one asks the roles of the embedded server, the
+other sends reviews to the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+from kuota.kube.access import Access as AccessRequest
+from kuota.kube.access import UserInfo
+from kuota.kube.client import Client
+from kuota.kube.resources import Resource
+
+ADMINS = "system:masters"
+
+
+class BearerToken:
+    """A token. It is kept in memory only, and its representation does not contain it."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BearerToken) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return "BearerToken(…)"
+
+
+class UnixPeer(msgspec.Struct, frozen=True):
+    """A user of the machine, whom the Unix socket identified."""
+
+    uid: int
+
+
+class ProxiedUser(msgspec.Struct, frozen=True):
+    """A user whom a trusted authenticating proxy named."""
+
+    user: UserInfo
+
+
+Credential = BearerToken | UnixPeer | ProxiedUser
+"""What proves who somebody is. It is checked again at every use, so that a revocation counts."""
+
+
+class Access(Protocol):
+    """Authentication and authorization by the API server whose objects the dashboard shows."""
+
+    async def user(self, credential: Credential) -> UserInfo | None:
+        """Return the user; None if the credential is not valid any more."""
+
+    async def allows(self, user: UserInfo, request: AccessRequest) -> bool:
+        """Whether the user may do this. Without a namespace: in all namespaces."""
+
+    def client(self, credential: Credential) -> AbstractAsyncContextManager[Client]:
+        """Return a client with the permissions of the user. Raises Forbidden if there is none."""
+
+
+def reading(resource: Resource, namespace: str = "", verb: str = "list") -> AccessRequest:
+    """Return the access of reading objects of one namespace, or of all."""
+    return AccessRequest(
+        verb=verb,
+        group=resource.group,
+        version=resource.version,
+        resource=resource.plural,
+        namespace=namespace,
+    )
+
+
+async def readable_namespaces(
+    access: Access, user: UserInfo, resource: Resource, namespaces: Iterable[str]
+) -> frozenset[str] | None:
+    """Return those namespaces whose objects the user may list; None if all of them, also new ones.
+
+    A user with access to all namespaces is asked about once.
+    """
+    if ADMINS in user.groups or await access.allows(user, reading(resource)):
+        return None
+    return frozenset(
+        [each for each in namespaces if await access.allows(user, reading(resource, each))]
+    )

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages and files: headers, caching, and paths that leave the directory."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dashboard.served import Served, serving
+from kuota.dashboard.static_files import StaticFiles
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("", 200), ("workloads", 200), ("queues/a?x=1", 200), ("api/x", 404), ("static/x.js", 404)],
+)
+def test_every_response_protects_the_browser(path: str, status: int) -> None:
+    async def work(served: Served) -> None:
+        async with served.browser() as browser, browser.get(served.url(path)) as response:
+            assert status == response.status
+            for name, value in HEADERS.items():
+                assert value == response.headers[name]
+            policy = response.headers["Content-Security-Policy"]
+            assert policy.startswith("default-src 'none'; script-src 'self'; ")
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+
+    serving(work)
+
+
+def test_the_bare_path_leads_to_the_page() -> None:
+    async def work(served: Served) -> None:
+        async with (
+            served.browser() as browser,
+            browser.get(f"{served.base}/dashboard", allow_redirects=False) as response,
+        ):
+            assert (307, "/dashboard/") == (response.status, response.headers["Location"])
+
+    serving(work)
+
+
+def test_an_unchanged_file_is_not_sent_again() -> None:
+    async def work(served: Served) -> None:
+        async with served.browser() as browser:
+            async with browser.get(served.url("static/index.html")) as response:
+                etag = response.headers["ETag"]
+            again = {"If-None-Match": etag}
+            async with browser.get(served.url("static/index.html"), headers=again) as response:
+                assert 304 == response.status
+
+    serving(work)
+
+
+ESCAPES = (
+    "/dashboard/static/../../../../../../etc/passwd",
+    "/dashboard/static/%2e%2e/%2e%2e/static_files.py",
+    "/dashboard/static/..%2fstatic_files.py",
+    "/dashboard/static//etc/passwd",
+    "/dashboard/static/%2fetc%2fpasswd",
+    "/dashboard/static/index.html%00.js",
+    "/dashboard/static/",
+    "/dashboard/static/.",
+    "/dashboard/static/..\\static_files.py",
+)
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+def test_no_path_leaves_the_directory(path: str) -> None:
+    async def work(served: Served) -> None:
+        status, body = await raw(served, f"GET {path} HTTP/1.1")
+        assert status in (400, 404), body
+        assert b"root:" not in body
+
+    serving(work)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET /dashboard/a%0d%0aSet-Cookie:%20x=y HTTP/1.1",
+        "GET /dashboard/?a=%0d%0aX-Evil:%201 HTTP/1.1",
+        "GET /dashboard/api/x%0d%0aX-Evil:%201 HTTP/1.1",
+    ],
+)
+def test_a_request_adds_no_header_to_the_response(line: str) -> None:
+    async def work(served: Served) -> None:
+        _, body = await raw(served, line)
+        head = body.partition(b"\r\n\r\n")[0].lower()
+        assert b"x-evil" not in head
+        assert b"set-cookie" not in head
+
+    serving(work)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_pages_are_only_read(method: str) -> None:
+    async def work(served: Served) -> None:
+        status, _ = await raw(served, f"{method} /dashboard/ HTTP/1.1")
+        assert 405 == status
+
+    serving(work)
+
+
+def test_only_files_of_known_types_are_served(tmp_path: Path) -> None:
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "lib.js").write_text("x" * 5000)
+    (tmp_path / "vendor" / "SHA256SUMS").write_text("sums")
+    (tmp_path / ".hidden").write_text("secret")
+    assert {"vendor/lib.js"} == set(StaticFiles(tmp_path).paths)
+
+
+async def raw(served: Served, line: str) -> tuple[int, bytes]:
+    """Send a request that no client library would send, and return the whole response."""
+    port = int(served.base.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"{line}\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    return int(answer.split(b" ")[1]), answer
