@@ -168,10 +168,10 @@ def test_use_is_written_when_it_is_sampled_and_only_then() -> None:
     assert {"consumedResources": {"gpu": "0"}, "lastUpdate": at(0)} == history
     engine.sample(NOON + 300)
     assert {} == local_queue_patch(engine, _local(status), status, NOON + 300)
-    ledger = engine.history.ledger
-    assert ledger is not None
-    ledger.push(local.key, Key("ml", "w"), {"gpu": 4})
-    ledger.settle(local.key, Key("ml", "w"), {}, NOON + 300)
+    usage = engine.usage_tracker.consumed_usage
+    assert usage is not None
+    usage.push(local.key, Key("ml", "w"), {"gpu": 4})
+    usage.settle(local.key, Key("ml", "w"), {}, NOON + 300)
     assert {} == local_queue_patch(engine, _local(status), status, NOON + 300)
     engine.sample(NOON + 600)
     patch = local_queue_patch(engine, _local(status), status, NOON + 600)
@@ -200,7 +200,7 @@ def test_use_that_was_written_down_is_taken_up_once() -> None:
     status = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": sampled}}
     local = _local(status)
     engine = _engine(Policy(admission_fair_sharing=HISTORY), FLAVOR, _queue(), local, local)
-    assert 2.0 == engine.history.use(local.key)
+    assert 2.0 == engine.usage_tracker.use(local.key)
     assert "fairSharing" not in local_queue_patch(engine, local, status, NOON)
 
 

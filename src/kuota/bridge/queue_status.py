@@ -13,9 +13,9 @@ from kuota.api.merge_patch import difference
 from kuota.api.quantity import UNLIMITED, canonical, parse, written
 from kuota.engine.activity import Obstacle, flavor_names
 from kuota.engine.amounts import FlavorResource
+from kuota.engine.consumed_usage import ConsumedUsage
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
-from kuota.engine.ledger import Ledger
 from kuota.engine.model import ClusterQueue, Struct, Topology
 from kuota.engine.running import UsageTotal
 from kuota.engine.snapshot import Queue
@@ -207,8 +207,8 @@ def local_queue_patch(
             "reservingWorkloads": holding.workloads,
             "admittedWorkloads": running.workloads,
         }
-    if engine.history.ledger is not None:
-        wanted |= _history(engine.history.ledger, obj, stored)
+    if engine.usage_tracker.consumed_usage is not None:
+        wanted |= _consumed(engine.usage_tracker.consumed_usage, obj, stored)
     # Without a ClusterQueue there are no flavors to use, so the stored usage is removed.
     conditions = local_queue_conditions(engine, obj, now, node_labels)
     return _changed(stored, wanted, conditions, _FLAVORS)
@@ -231,12 +231,12 @@ def local_queue_conditions(
     return conditions
 
 
-def _history(ledger: Ledger, obj: kueue.LocalQueue, stored: Json) -> Json:
+def _consumed(usage: ConsumedUsage, obj: kueue.LocalQueue, stored: Json) -> Json:
     """What the queue had consumed when its usage was last sampled, to be restored after a restart.
 
     A sample that equals the stored one is not written, so that idle queues cause no writes.
     """
-    sample = ledger.sampled(obj.key)
+    sample = usage.sampled(obj.key)
     if sample is None:
         return {}
     published = obj.status.fair_sharing
@@ -245,8 +245,8 @@ def _history(ledger: Ledger, obj: kueue.LocalQueue, stored: Json) -> Json:
         if sample.consumed == {name: parse(amount) for name, amount in known.items()}:
             return {"fairSharing": dict(stored.get("fairSharing") or {})}
     consumed = {name: canonical(nano) for name, nano in sample.consumed.items()}
-    history = {"consumedResources": consumed, "lastUpdate": timestamp(sample.at)}
-    return {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": history}}
+    status = {"consumedResources": consumed, "lastUpdate": timestamp(sample.at)}
+    return {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": status}}
 
 
 def cohort_patch(engine: Engine, name: str, stored: Json) -> Json:

@@ -92,7 +92,7 @@ class QueueReconciler:
             self._last.pop(name, None)
             return None
         if resource == kinds.LOCAL_QUEUES:
-            self._engine.history.sample_one(key, self._clock.now().timestamp())
+            self._engine.usage_tracker.sample_one(key, self._clock.now().timestamp())
         status = self._status(resource, key, cached)
         finalizers = self._finalizers(resource, key, cached.json)
         if finalizers is not None and cached.json["metadata"].get("deletionTimestamp"):

@@ -29,7 +29,6 @@ from .facts import (
     ObjectDeleted,
     ObjectStored,
 )
-from .ledger import History
 from .model import (
     AdmissionCheck,
     ClusterQueue,
@@ -53,6 +52,7 @@ from .reasons import RequeueReason
 from .snapshot import Snapshot
 from .state import NO_QUEUES, QueueNames, State
 from .unsatisfiable import AttainableQuota, needs_of
+from .usage_tracker import UsageTracker
 
 
 class Engine:
@@ -72,9 +72,9 @@ class Engine:
     ) -> None:
         self.policy = policy or Policy()
         self.state = State(overlapping=self.policy.on(Gate.TASHandleOverlappingFlavors))
-        self.history = History(self.policy, self.state)
+        self.usage_tracker = UsageTracker(self.policy, self.state)
         self.queues = Queues(
-            self.policy, namespace_matches=self.state.admits, local_use=self.history.use
+            self.policy, namespace_matches=self.state.admits, local_use=self.usage_tracker.use
         )
         self._quiescent = QuiescentTrees(self.policy, self.state, self.queues)
         self.cycles = 0
@@ -119,7 +119,7 @@ class Engine:
                 return NO_QUEUES
             case LocalQueue():
                 self.state.local_queues[value.key] = value
-                self.history.open(value, now)
+                self.usage_tracker.open(value, now)
                 self.queues.put_local_queue(value, now)
                 return NO_QUEUES
             case ClusterQueue():
@@ -150,7 +150,7 @@ class Engine:
         elif kind is LocalQueue:
             state.local_queues.pop(key, None)
             self.queues.drop_local_queue(key)
-            self.history.forget(key)
+            self.usage_tracker.forget(key)
         elif kind is ClusterQueue:
             state.drop_queue(key.name)
             self.queues.drop_cluster_queue(key.name)
@@ -172,7 +172,7 @@ class Engine:
         self._note_readiness(new.key, state.running(new.key) is not None and not new.pods_ready)
         if new.evicted is not None or new.reservation is None:
             state.end_eviction(new.key)
-        self.history.follow(old, new, now)
+        self.usage_tracker.follow(old, new, now)
         self.queues.put_workload(new, now)
         if not state.is_assumed(new.key):
             self.queues.queue_second_pass(new, now)
@@ -200,7 +200,7 @@ class Engine:
         self._note_readiness(key, False)
         self.state.discharge(key)
         self.queues.drop_workload(key)
-        self.history.drop(old)
+        self.usage_tracker.drop(old)
         self.state.end_eviction(key)
         self.last.pop(key, None)
         self._released |= self.state.tree_of(self.state.queue_of(old))
@@ -225,7 +225,7 @@ class Engine:
         if workload.reservation is not None:
             self.queues.queue_second_pass(workload, now)
             return
-        self.history.drop(workload)
+        self.usage_tracker.drop(workload)
         if retry_at is not None:
             workload = replace(workload, requeue_at=max(retry_at, workload.requeue_at or retry_at))
             self._released |= self.state.tree_of(self.state.queue_of(workload))
@@ -278,7 +278,7 @@ class Engine:
 
         Returns None without admission fair sharing.
         """
-        return self.history.sample(now)
+        return self.usage_tracker.sample(now)
 
     def snapshot(self, now: Instant) -> Snapshot:
         """Return a view of the current state for one cycle."""
@@ -295,7 +295,7 @@ class Engine:
             policy=self.policy,
             now=now,
             cycle=self.cycles,
-            local_use=self.history.use,
+            local_use=self.usage_tracker.use,
         )
 
     def explain(self, key: Key, now: Instant) -> Explanation | None:
@@ -379,7 +379,7 @@ class Engine:
         self.state.assume(workload, reservation, admitted=decision.whole)
         self._note_readiness(workload.key, not workload.pods_ready)
         if held is None:
-            self.history.push(workload, decision.cluster_queue)
+            self.usage_tracker.push(workload, decision.cluster_queue)
 
     def _put_back(self, pending: Pending, reason: RequeueReason, now: Instant) -> None:
         """Requeue a head whose victims are being evicted. It is retried with a new flavor scan."""

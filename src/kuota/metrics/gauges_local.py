@@ -85,11 +85,11 @@ def _read_status(readings: GaugeReadings, key: Key, custom: Labels) -> None:
     readings.put_each(
         f"{PREFIX}status", {each: float(each == active) for each in _STATES}, at, custom
     )
-    ledger = engine.history.ledger
+    consumed = engine.usage_tracker.consumed_usage
     queue = engine.state.queues.get(spec.cluster_queue)
-    if ledger is not None and queue is not None and queue.spec.usage_based:
+    if consumed is not None and queue is not None and queue.spec.usage_based:
         name, labels = f"{PREFIX}admission_fair_sharing_usage", (*at, spec.cluster_queue)
-        readings.put(name, engine.history.use(key), labels, custom)
+        readings.put(name, engine.usage_tracker.use(key), labels, custom)
 
 
 def read_unadmitted(readings: GaugeReadings) -> None:

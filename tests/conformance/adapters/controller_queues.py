@@ -22,9 +22,9 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle_checks import followers
 from kuota.bridge.queue_status import cluster_queue_patch, local_queue_patch
+from kuota.engine.consumed_usage import ConsumedUsage, alpha, requested, weighted_usage
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
-from kuota.engine.ledger import Ledger, alpha, requested, weighted_usage
 from kuota.engine.model import ClusterQueue, LocalQueue
 from kuota.engine.policy import AdmissionFairSharing, Policy
 
@@ -152,7 +152,7 @@ def _untimed(status: Json) -> Json:
     ignores={
         "expected.**.admissionFairSharingStatus.lastUpdate": "the test does not compare it",
         "expected.wantConsumedResources.statusAccounted": (
-            "whether Kueue's cache has read the status; a ledger of Kuota starts by reading it"
+            "whether Kueue's cache has read the status; Kuota always reads it first"
         ),
     },
 )
@@ -162,7 +162,7 @@ def local_queue_status(run: Run) -> None:
     stored = given.get("status") or {}
     obj = convert(given, kueue.LocalQueue)
     engine = Engine(_policy(run))
-    _recall(run, engine.history.ledger, obj.key)
+    _recall(run, engine.usage_tracker.consumed_usage, obj.key)
     for each in _known(run):
         engine.apply(ObjectStored(value=each), run.now)
     engine.sample(run.now)
@@ -171,7 +171,7 @@ def local_queue_status(run: Run) -> None:
     wanted["status"] = _unsampled(wanted.get("status") or {})
     same(wanted, given | {"status": _unsampled(status)})
     refused(run.expected.get("wantError"), None)
-    _compare(run, engine.history.ledger, obj.key)
+    _compare(run, engine.usage_tracker.consumed_usage, obj.key)
 
 
 def _policy(run: Run) -> Policy:
@@ -189,26 +189,26 @@ def _policy(run: Run) -> Policy:
     return msgspec.structs.replace(policy_of(run), admission_fair_sharing=settings)
 
 
-def _recall(run: Run, ledger: Ledger | None, key: Key) -> None:
-    """What the ledger knew: restored once, or, where not, only what was settled since."""
+def _recall(run: Run, usage: ConsumedUsage | None, key: Key) -> None:
+    """What Kuota knew: restored once, or, where not, only what was settled since."""
     entry = whole(run.inputs.get("initialConsumedResources")) or {}
     pending = whole(run.inputs.get("pendingEntryPenalty"))
-    if ledger is None:
+    if usage is None:
         return
     since = (
         seconds(entry["lastUpdate"]) if "0001-" not in entry.get("lastUpdate", "0001-") else None
     )
     used = {name: parse(text) for name, text in (entry.get("resources") or {}).items()}
     if since is not None and entry.get("statusAccounted"):
-        ledger.restore(key, used, since)
-        # A step of decay shows that the ledger knew the queue: only unknown ones are due at once.
-        ledger.decay(key, {}, since)
+        usage.restore(key, used, since)
+        # A step of decay shows that Kuota knew the queue: only unknown ones are due at once.
+        usage.decay(key, {}, since)
     elif since is not None:
-        ledger.push(key, Key("", "settled"), _asking(run, used))
-        ledger.settle(key, Key("", "settled"), {}, since)
+        usage.push(key, Key("", "settled"), _asking(run, used))
+        usage.settle(key, Key("", "settled"), {}, since)
     if pending:
         penalty = {name: parse(text) for name, text in pending.items()}
-        ledger.push(key, Key("", "pending"), _asking(run, penalty))
+        usage.push(key, Key("", "pending"), _asking(run, penalty))
 
 
 def _asking(run: Run, penalty: dict[str, int]) -> dict[str, int]:
@@ -245,18 +245,18 @@ def _unsampled(status: Json) -> Json:
     return shown | {"fairSharing": fair | {"admissionFairSharingStatus": history}}
 
 
-def _compare(run: Run, ledger: Ledger | None, key: Key) -> None:
-    """Compare what the ledger holds. Null or zero says that the test does not look at it."""
+def _compare(run: Run, usage: ConsumedUsage | None, key: Key) -> None:
+    """Compare what Kuota holds. Null or zero says that the test does not look at it."""
     wanted: Any = run.expected.get("wantConsumedResources")
     again = run.expected.get("wantRequeueAfter")
     if wanted:
-        assert ledger is not None
-        used = {name: canonical(nano) for name, nano in ledger.consumed(key).items()}
+        assert usage is not None
+        used = {name: canonical(nano) for name, nano in usage.consumed(key).items()}
         same(wanted["resources"], used, ".consumed")
-        same(seconds(wanted["lastUpdate"]), ledger.updated(key), ".lastUpdate")
+        same(seconds(wanted["lastUpdate"]), usage.updated(key), ".lastUpdate")
     if again:
-        assert ledger is not None
-        same(go_seconds(again), ledger.due_in_s(key, run.now), ".requeueAfter")
+        assert usage is not None
+        same(go_seconds(again), usage.due_in_s(key, run.now), ".requeueAfter")
 
 
 @suite(
@@ -273,19 +273,19 @@ def penalty(run: Run) -> None:
     queues: list[EngineObject] = [ClusterQueue(name="cq", usage_based=True)]
     queues += [LocalQueue(key=e.local_queue, cluster_queue="cq") for e in (old, new)]
     engine = _engine(policy, [*queues, old], run.now)
-    ledger = engine.history.ledger
-    assert ledger is not None
-    ledger.push(old.local_queue, old.key, requested(old))
+    usage = engine.usage_tracker.consumed_usage
+    assert usage is not None
+    usage.push(old.local_queue, old.key, requested(old))
     engine.apply(ObjectStored(value=new), run.now)
     for name, pending in (run.expected.get("wantPendingOn") or {}).items():
-        same(pending, _owes(ledger, Key.parse(name)), name)
+        same(pending, _owes(usage, Key.parse(name)), name)
     if "wantFolded" in run.expected:
         key = Key.parse(run.inputs["shared"]["lqKey"])
-        same(run.expected["wantPending"], _owes(ledger, key), ".pending")
-        same(run.expected["wantFolded"], bool(ledger.consumed(key)), ".folded")
+        same(run.expected["wantPending"], _owes(usage, key), ".pending")
+        same(run.expected["wantFolded"], bool(usage.consumed(key)), ".folded")
 
 
-def _owes(ledger: Ledger, local_queue: Key) -> bool:
+def _owes(usage: ConsumedUsage, local_queue: Key) -> bool:
     """Whether the usage includes a penalty that is not settled yet."""
-    settled = weighted_usage((ledger.consumed(local_queue),), {}, 1.0)
-    return ledger.usage(local_queue) > settled
+    settled = weighted_usage((usage.consumed(local_queue),), {}, 1.0)
+    return usage.usage(local_queue) > settled

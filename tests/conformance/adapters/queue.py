@@ -12,7 +12,7 @@ from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.match import matches
 from kuota.api.quantity import parse
 from kuota.engine.assignment import ScanProgress
-from kuota.engine.ledger import Ledger
+from kuota.engine.consumed_usage import ConsumedUsage
 from kuota.engine.model import Workload
 from kuota.engine.pending import PendingQueue, PendingState
 from kuota.engine.policy import AdmissionFairSharing
@@ -328,14 +328,14 @@ def second_pass(run: Run) -> None:
 )
 def usage_based(run: Run) -> None:
     policy = world.policy_of(run).admission_fair_sharing
-    ledger = Ledger(policy or AdmissionFairSharing())
+    usage = ConsumedUsage(policy or AdmissionFairSharing())
     for spec in map(world.local_queue, run.inputs["localQueues"]):
-        ledger.weigh(spec.key, spec.weight)
+        usage.weigh(spec.key, spec.weight)
     for name, consumed in (run.inputs.get("initConsumedResources") or {}).items():
         nanos = {resource: parse(text) for resource, text in consumed.items()}
-        ledger.restore(Key.parse(name), nanos, run.now)
+        usage.restore(Key.parse(name), nanos, run.now)
     by_usage = world.cluster_queue(run.inputs["clusterQueues"][0]).usage_based and policy
-    queue = _queue(run, local_use=ledger.usage if by_usage else None)
+    queue = _queue(run, local_use=usage.usage if by_usage else None)
     for obj in run.inputs["workloads"]:
         queue.put(_workload(run, obj), run.now)
     head = queue.pop()

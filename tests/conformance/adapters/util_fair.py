@@ -8,7 +8,7 @@ from conformance.case import Run, refused, same
 from conformance.registry import suite
 from kuota.api.base import Key
 from kuota.api.quantity import as_float, parse
-from kuota.engine.ledger import Ledger, weighted_usage
+from kuota.engine.consumed_usage import ConsumedUsage, weighted_usage
 from kuota.engine.policy import AdmissionFairSharing
 
 from .driver import unknown_weight
@@ -28,11 +28,11 @@ def usage(run: Run) -> None:
 @suite("util/admissionfairsharing-TestResolveLQWeight")
 def weight(run: Run) -> None:
     """The weight is seen in the usage of one core: that is 1 / weight."""
-    ledger, key = Ledger(AdmissionFairSharing()), Key("ns", "lq")
+    usage, key = ConsumedUsage(AdmissionFairSharing()), Key("ns", "lq")
     if run.inputs.get("localQueue"):
         spec = world.local_queue(run.inputs["localQueue"])
         key = spec.key
-        ledger.weigh(key, spec.weight)
+        usage.weigh(key, spec.weight)
     if run.inputs.get("getErr"):
         same(run.inputs["getErr"]["error"], "other error")
         unknown = unknown_weight()
@@ -40,6 +40,6 @@ def weight(run: Run) -> None:
         same(float(run.expected["wantWeight"]), 0.0 if unknown else 1.0)
         return
     refused(run.expected["wantErr"], None)
-    ledger.restore(key, {"cpu": parse("1")}, run.now)
+    usage.restore(key, {"cpu": parse("1")}, run.now)
     wanted = float(run.expected["wantWeight"])
-    same(1 / wanted if wanted else float("inf"), ledger.usage(key))
+    same(1 / wanted if wanted else float("inf"), usage.usage(key))

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.api.base import Key
-from kuota.engine.ledger import Ledger, Sample, alpha, penalty_lapses, penalty_settles, requested
+from kuota.engine.consumed_usage import ConsumedUsage, Sample, alpha, requested
 from kuota.engine.model import PodSet, Reservation, Workload
 from kuota.engine.policy import AdmissionFairSharing
+from kuota.engine.usage_tracker import penalty_lapses, penalty_settles
 
 NOW = 1000.0
 LQ, OTHER = Key("team", "lq"), Key("team", "other")
@@ -23,9 +24,9 @@ CORE = 10**9
 RESERVED = Reservation(cluster_queue="cq", pod_sets=(), usage={})
 
 
-def ledger_of(half_life_s: float = 600.0, **weights: float) -> Ledger:
+def usage_of(half_life_s: float = 600.0, **weights: float) -> ConsumedUsage:
     policy = AdmissionFairSharing(half_life_s=half_life_s, resource_weights=weights)
-    return Ledger(policy)
+    return ConsumedUsage(policy)
 
 
 def test_alpha_is_half_after_one_half_life() -> None:
@@ -36,131 +37,131 @@ def test_alpha_is_half_after_one_half_life() -> None:
 
 
 def test_decay_mixes_the_past_with_what_is_used_now_and_cuts_to_nano() -> None:
-    ledger = ledger_of()
-    ledger.restore(LQ, {"cpu": 2 * CORE}, NOW)
-    ledger.decay(LQ, {"cpu": 4000}, NOW + 300)
-    assert ledger.consumed(LQ) == {"cpu": 2_585_786_437}
-    assert ledger.updated(LQ) == NOW + 300
+    usage = usage_of()
+    usage.restore(LQ, {"cpu": 2 * CORE}, NOW)
+    usage.decay(LQ, {"cpu": 4000}, NOW + 300)
+    assert usage.consumed(LQ) == {"cpu": 2_585_786_437}
+    assert usage.updated(LQ) == NOW + 300
 
 
 def test_a_penalty_counts_at_once_and_is_settled_once() -> None:
-    ledger = ledger_of()
-    ledger.push(LQ, JOB, {"cpu": 4000})
-    assert ledger.usage(LQ) == pytest.approx(1.171572, abs=1e-6)
-    assert ledger.consumed(LQ) == {}
-    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW)
-    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW)
-    assert ledger.consumed(LQ) == {"cpu": 1_171_572_875}
-    assert ledger.usage(LQ) == pytest.approx(1.171572, abs=1e-6)
+    usage = usage_of()
+    usage.push(LQ, JOB, {"cpu": 4000})
+    assert usage.usage(LQ) == pytest.approx(1.171572, abs=1e-6)
+    assert usage.consumed(LQ) == {}
+    usage.settle(LQ, JOB, {"cpu": 4000}, NOW)
+    usage.settle(LQ, JOB, {"cpu": 4000}, NOW)
+    assert usage.consumed(LQ) == {"cpu": 1_171_572_875}
+    assert usage.usage(LQ) == pytest.approx(1.171572, abs=1e-6)
 
 
 def test_pushing_again_replaces_the_penalty_and_dropping_forgets_it() -> None:
-    ledger = ledger_of()
-    ledger.push(LQ, JOB, {"cpu": 4000})
-    ledger.push(LQ, JOB, {"cpu": 8000})
-    assert ledger.usage(LQ) == pytest.approx(2.343145, abs=1e-6)
-    ledger.drop(LQ, JOB)
-    ledger.drop(LQ, JOB)
-    ledger.drop(OTHER, JOB)
-    assert ledger.usage(LQ) == 0.0
+    usage = usage_of()
+    usage.push(LQ, JOB, {"cpu": 4000})
+    usage.push(LQ, JOB, {"cpu": 8000})
+    assert usage.usage(LQ) == pytest.approx(2.343145, abs=1e-6)
+    usage.drop(LQ, JOB)
+    usage.drop(LQ, JOB)
+    usage.drop(OTHER, JOB)
+    assert usage.usage(LQ) == 0.0
 
 
 def test_units_are_natural_so_that_memory_drowns_cores_unless_weighed() -> None:
     consumed = {"cpu": 4 * CORE, "memory": 2**30 * CORE}
-    plain, weighed = ledger_of(), ledger_of(memory=0.0, cpu=3.0)
-    for ledger in (plain, weighed):
-        ledger.restore(LQ, consumed, NOW)
+    plain, weighed = usage_of(), usage_of(memory=0.0, cpu=3.0)
+    for usage in (plain, weighed):
+        usage.restore(LQ, consumed, NOW)
     assert plain.usage(LQ) == 2**30 + 4
     assert weighed.usage(LQ) == 12.0
 
 
 def test_the_weight_of_a_local_queue_divides_and_none_at_all_is_last() -> None:
-    ledger = ledger_of()
-    ledger.restore(LQ, {"cpu": 6 * CORE}, NOW)
-    assert ledger.usage(LQ) == 6.0
-    ledger.weigh(LQ, 2.0)
-    assert ledger.usage(LQ) == 3.0
-    ledger.weigh(LQ, 0.0)
-    assert ledger.usage(LQ) == inf
-    assert ledger.usage(OTHER) == 0.0
+    usage = usage_of()
+    usage.restore(LQ, {"cpu": 6 * CORE}, NOW)
+    assert usage.usage(LQ) == 6.0
+    usage.weigh(LQ, 2.0)
+    assert usage.usage(LQ) == 3.0
+    usage.weigh(LQ, 0.0)
+    assert usage.usage(LQ) == inf
+    assert usage.usage(OTHER) == 0.0
 
 
 def test_without_half_life_nothing_is_kept_and_penalties_are_nothing() -> None:
-    ledger = ledger_of(half_life_s=0.0)
-    ledger.restore(LQ, {"cpu": CORE}, NOW)
-    ledger.push(LQ, JOB, {"cpu": 4000})
-    assert ledger.usage(LQ) == 1.0
-    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW + 60)
-    assert ledger.usage(LQ) == 0.0
-    ledger.sample(LQ, {"cpu": 4000}, NOW + 60)
-    assert Sample({}, NOW + 60) == ledger.sampled(LQ)
+    usage = usage_of(half_life_s=0.0)
+    usage.restore(LQ, {"cpu": CORE}, NOW)
+    usage.push(LQ, JOB, {"cpu": 4000})
+    assert usage.usage(LQ) == 1.0
+    usage.settle(LQ, JOB, {"cpu": 4000}, NOW + 60)
+    assert usage.usage(LQ) == 0.0
+    usage.sample(LQ, {"cpu": 4000}, NOW + 60)
+    assert Sample({}, NOW + 60) == usage.sampled(LQ)
 
 
 def test_a_clock_that_goes_back_neither_decays_nor_is_taken_for_the_last_update() -> None:
-    ledger = ledger_of()
-    ledger.restore(LQ, {"cpu": 8 * CORE}, NOW)
-    ledger.decay(LQ, {"cpu": 1000}, NOW - 500)
-    assert ledger.consumed(LQ) == {"cpu": 8 * CORE}
-    assert ledger.updated(LQ) == NOW
+    usage = usage_of()
+    usage.restore(LQ, {"cpu": 8 * CORE}, NOW)
+    usage.decay(LQ, {"cpu": 1000}, NOW - 500)
+    assert usage.consumed(LQ) == {"cpu": 8 * CORE}
+    assert usage.updated(LQ) == NOW
 
 
 def test_history_is_restored_once_on_top_of_what_was_settled_meanwhile() -> None:
-    ledger = ledger_of(half_life_s=300.0)
-    ledger.push(LQ, JOB, {"cpu": 4000})
-    ledger.settle(LQ, JOB, {}, NOW)
-    ledger.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
-    ledger.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
-    ledger.decay(LQ, {"cpu": 4000}, NOW + 300)
-    assert ledger.consumed(LQ) == {"cpu": 7 * CORE}
+    usage = usage_of(half_life_s=300.0)
+    usage.push(LQ, JOB, {"cpu": 4000})
+    usage.settle(LQ, JOB, {}, NOW)
+    usage.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
+    usage.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
+    usage.decay(LQ, {"cpu": 4000}, NOW + 300)
+    assert usage.consumed(LQ) == {"cpu": 7 * CORE}
 
 
 def test_decay_is_due_after_the_interval_or_while_a_penalty_is_pending() -> None:
-    ledger = ledger_of()
-    assert ledger.due(LQ, NOW)
-    ledger.decay(LQ, {}, NOW)
-    assert not ledger.due(LQ, NOW + 299)
-    assert ledger.due(LQ, NOW + 300)
-    ledger.push(LQ, JOB, {"cpu": 1000})
-    assert ledger.due(LQ, NOW)
+    usage = usage_of()
+    assert usage.due(LQ, NOW)
+    usage.decay(LQ, {}, NOW)
+    assert not usage.due(LQ, NOW + 299)
+    assert usage.due(LQ, NOW + 300)
+    usage.push(LQ, JOB, {"cpu": 1000})
+    assert usage.due(LQ, NOW)
 
 
 def test_a_restored_queue_is_due_at_once_but_one_that_was_settled_is_not() -> None:
-    ledger = ledger_of()
-    ledger.restore(LQ, {"cpu": CORE}, NOW)
-    assert ledger.due(LQ, NOW)
-    ledger.sample(LQ, {}, NOW)
-    assert not ledger.due(LQ, NOW)
-    ledger.push(OTHER, JOB, {"cpu": 1000})
-    ledger.settle(OTHER, JOB, {}, NOW)
-    ledger.restore(OTHER, {"cpu": CORE}, NOW)
-    assert not ledger.due(OTHER, NOW)
+    usage = usage_of()
+    usage.restore(LQ, {"cpu": CORE}, NOW)
+    assert usage.due(LQ, NOW)
+    usage.sample(LQ, {}, NOW)
+    assert not usage.due(LQ, NOW)
+    usage.push(OTHER, JOB, {"cpu": 1000})
+    usage.settle(OTHER, JOB, {}, NOW)
+    usage.restore(OTHER, {"cpu": CORE}, NOW)
+    assert not usage.due(OTHER, NOW)
 
 
 def test_a_settled_penalty_is_not_sampled_before_its_time() -> None:
-    ledger = ledger_of()
-    ledger.sample(LQ, {"cpu": 0}, NOW)
-    ledger.push(LQ, JOB, {"cpu": 4000})
-    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW + 1)
-    assert Sample({"cpu": 0}, NOW) == ledger.sampled(LQ)
+    usage = usage_of()
+    usage.sample(LQ, {"cpu": 0}, NOW)
+    usage.push(LQ, JOB, {"cpu": 4000})
+    usage.settle(LQ, JOB, {"cpu": 4000}, NOW + 1)
+    assert Sample({"cpu": 0}, NOW) == usage.sampled(LQ)
 
 
 def test_a_closed_account_is_empty_when_it_opens_again() -> None:
-    ledger = ledger_of()
-    ledger.weigh(LQ, 5.0)
-    ledger.restore(LQ, {"cpu": CORE}, NOW)
-    ledger.close(LQ)
-    assert (ledger.usage(LQ), ledger.consumed(LQ), ledger.updated(LQ)) == (0.0, {}, None)
+    usage = usage_of()
+    usage.weigh(LQ, 5.0)
+    usage.restore(LQ, {"cpu": CORE}, NOW)
+    usage.close(LQ)
+    assert (usage.usage(LQ), usage.consumed(LQ), usage.updated(LQ)) == (0.0, {}, None)
 
 
 @given(st.integers(0, 10**6), st.floats(1.0, 10_000.0))
 def test_what_is_not_used_any_more_decays_to_nothing(milli: int, step_s: float) -> None:
-    ledger = ledger_of(half_life_s=60.0)
-    ledger.restore(LQ, {"cpu": milli * 10**6}, 0.0)
-    before = ledger.usage(LQ)
-    ledger.decay(LQ, {}, step_s)
-    assert ledger.usage(LQ) <= before
-    ledger.decay(LQ, {}, step_s + 60.0 * 64)
-    assert ledger.consumed(LQ) == {"cpu": 0}
+    usage = usage_of(half_life_s=60.0)
+    usage.restore(LQ, {"cpu": milli * 10**6}, 0.0)
+    before = usage.usage(LQ)
+    usage.decay(LQ, {}, step_s)
+    assert usage.usage(LQ) <= before
+    usage.decay(LQ, {}, step_s + 60.0 * 64)
+    assert usage.consumed(LQ) == {"cpu": 0}
 
 
 def test_a_workload_is_charged_for_all_its_pod_sets_but_only_for_what_is_declared() -> None:

@@ -24,9 +24,9 @@ def engine_with(*values: EngineObject) -> Engine:
 
 
 def consumed(engine: Engine, name: str) -> dict[str, int]:
-    ledger = engine.history.ledger
-    assert ledger is not None
-    return dict(ledger.consumed(key(name)))
+    usage = engine.usage_tracker.consumed_usage
+    assert usage is not None
+    return dict(usage.consumed(key(name)))
 
 
 def test_what_runs_is_half_consumed_after_a_half_life() -> None:
