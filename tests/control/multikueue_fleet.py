@@ -183,7 +183,7 @@ class Fleet(Stage):
             await self._furnish()
             await scene(fleet)
 
-        await self.api.apply(namespace("team"))
+        await self.api.apply(namespace("kube-system"), namespace("team"))
         for member in self.members.values():
             await member.start(self._cpus[member.name])
         self.start()

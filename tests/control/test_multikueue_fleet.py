@@ -10,7 +10,14 @@ from control.multikueue_fleet import MULTIKUEUE, told
 from control.objects import condition, job, local_queue, queue
 from control.test_pods import gates, pod
 from kuota.api.base import Json, Key
-from kuota.kube.resources import JOBS, MULTI_KUEUE_CONFIGS, PODS, WORKLOADS, Resource
+from kuota.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    MULTI_KUEUE_CONFIGS,
+    PODS,
+    WORKLOADS,
+    Resource,
+)
 
 
 def test_a_job_runs_in_one_cluster_and_ends_everywhere() -> None:
@@ -296,3 +303,54 @@ def test_an_elastic_job_grows_in_its_cluster_after_another_change_of_its_spec() 
         assert member.find(JOBS, "train")["spec"]["parallelism"] == 2
 
     told(scene, {"near": 1}, ElasticJobsViaWorkloadSlices=True)
+
+
+def test_a_lost_cluster_that_returns_with_a_failed_job_does_not_fail_a_new_dispatch() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        lost, (other,) = (
+            fleet.members[place],
+            [each for name, each in fleet.members.items() if name != place],
+        )
+        lost.line.cut()
+        stopped = {"spec": {"stopPolicy": "Hold"}}
+        await other.api.patch(CLUSTER_QUEUES, Key("", "cq"), stopped)
+        await lost.kubelet.end("train", "Failed")
+        await fleet.rest(400)
+        assert fleet.cluster_of("train") == ""
+        assert other.copies() == 1
+        lost.line.mend()
+        await fleet.rest(700)
+        assert "True/Failed" != fleet.says("train", "Finished")
+        assert fleet.where("train") == [place]
+        await lost.kubelet.succeed("train")
+        await fleet.rest(10)
+        assert fleet.says("train", "Finished") == "True/Succeeded"
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+
+    told(scene, multi={"workerLostTimeout": "5m"})
+
+
+def test_a_lost_cluster_that_returns_with_a_completed_job_completes_a_new_dispatch() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        (place,) = fleet.where("train")
+        lost, (other,) = (
+            fleet.members[place],
+            [each for name, each in fleet.members.items() if name != place],
+        )
+        lost.line.cut()
+        stopped = {"spec": {"stopPolicy": "Hold"}}
+        await other.api.patch(CLUSTER_QUEUES, Key("", "cq"), stopped)
+        await lost.kubelet.succeed("train")
+        await fleet.rest(400)
+        assert fleet.cluster_of("train") == ""
+        lost.line.mend()
+        await fleet.rest(700)
+        assert fleet.says("train", "Finished") == "True/Succeeded"
+        assert [each.copies() for each in fleet.members.values()] == [0, 0]
+
+    told(scene, multi={"workerLostTimeout": "5m"})

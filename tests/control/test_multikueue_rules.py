@@ -27,6 +27,7 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Delete, Event, Patch, StatusPatch
 from kuota.control.checks.multikueue.copies import outdated
 from kuota.control.checks.multikueue.group import Settings
+from kuota.control.checks.multikueue.identity import RESERVATION
 
 
 def test_the_first_cluster_that_admits_wins_and_the_others_lose_their_copies() -> None:
@@ -283,3 +284,37 @@ def test_a_second_pass_over_a_settled_group_writes_nothing() -> None:
     writes = [each for each in (*found.first, *found.last) if not isinstance(each, Event)]
     assert writes == []
     assert not found.remote
+
+
+def test_a_failed_copy_of_an_earlier_dispatch_is_replaced() -> None:
+    stored = local(nominatedClusterNames=["a", "b"])
+    earlier = {"metadata": {"annotations": {RESERVATION: EARLIER}}}
+    failed = remote(true("Finished", "Failed"), job=remote_job(), **earlier)
+    found = plan(stored, remotes={"a": failed, "b": EMPTY})
+    assert deleted(found, "a") == ["Job.batch", "Workload"]
+    assert found.dispatched == ("a", "b")
+    assert not found.confirm
+
+
+@pytest.mark.parametrize("notes", [{}, {RESERVATION: T}], ids=["Kueue's", "current"])
+def test_a_failed_copy_of_the_current_dispatch_ends_the_job(notes: Json) -> None:
+    stored = local(nominatedClusterNames=["a", "b"])
+    failed = remote(
+        true("Finished", "Failed"), job=remote_job(), **{"metadata": {"annotations": notes}}
+    )
+    assert plan(stored, remotes={"a": failed, "b": EMPTY}).confirm == "a"
+
+
+def test_a_completed_copy_of_an_earlier_dispatch_ends_the_job() -> None:
+    stored = local(nominatedClusterNames=["a", "b"])
+    earlier = {"metadata": {"annotations": {RESERVATION: EARLIER}}}
+    completed = remote(true("Finished", "Succeeded"), job=remote_job(), **earlier)
+    assert plan(stored, remotes={"a": completed, "b": EMPTY}).confirm == "a"
+
+
+def test_a_copy_without_its_job_does_not_keep_other_clusters_from_winning() -> None:
+    stored = local(nominatedClusterNames=["a", "b"])
+    remotes = {"a": remote(true("Finished", "OutOfSync")), "b": remote(true("Admitted"))}
+    found = plan(stored, remotes=remotes)
+    assert deleted(found, "a") == ["Workload"]
+    assert status_after(found, stored)["clusterName"] == "b"

@@ -19,7 +19,7 @@ from kuota.bridge.job_pass.workload import JOB_UID
 from kuota.bridge.jobs.dispatch import Dispatch, ForeignObject, copied_metadata, is_owned
 
 from .group import Remote, Settings
-from .identity import MANAGER, created_by_other
+from .identity import MANAGER, RESERVATION, created_by_other, reservation_of
 
 PREEMPTION_GATE = f"{PREFIX}multikueue"
 _POD_CLASS = "PriorityClass"
@@ -40,7 +40,8 @@ def copy_of(local: StoredWorkload, settings: Settings, *, gated: bool = True) ->
         spec["preemptionGates"] = [{"name": PREEMPTION_GATE}]
     if settings.manager:
         notes = string_map(metadata.get("annotations"))
-        metadata |= {"annotations": notes | {MANAGER: settings.manager}}
+        made_by = {MANAGER: settings.manager, RESERVATION: reservation_of(local)}
+        metadata |= {"annotations": notes | made_by}
     return {
         "apiVersion": local.json.get("apiVersion", "kueue.x-k8s.io/v1beta2"),
         "kind": WORKLOAD,

@@ -55,7 +55,14 @@ class GroupPass:
 
     @property
     def ready(self) -> bool:
-        return self.group.check is not None and self.group.check.state == "Ready"
+        return self._check_is("Ready")
+
+    @property
+    def pending(self) -> bool:
+        return self._check_is("Pending")
+
+    def _check_is(self, state: str) -> bool:
+        return self.group.check is not None and self.group.check.state == state
 
     @property
     def recorded(self) -> str:

@@ -11,21 +11,26 @@ twice and must not get stuck:
 - If a Workload is evicted and no cluster has its job, the status of the local job shows that it has
   no pods. Otherwise its quota would never be released.
 - A copy that finished because its job was deleted in the worker cluster is dispatched again.
+- A copy of an earlier dispatch that did not succeed is removed, because the Workload was dispatched
+  again. If it succeeded, its job need not run again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from kuota.api.base import true_condition
 from kuota.bridge.inbound_workload import REPLACED, replaces
 from kuota.bridge.job_pass.slices import end_reason
 
 from .eviction import evicted_here, evicted_there
 from .group import Group, Plan, Remote
 from .group_pass import EVENT, GroupPass
+from .identity import of_earlier_dispatch
 from .nomination_rules import component, gate_opened, nominate, undecided
 from .winner import copies_updated, settled
 
+SUCCEEDED = "Succeeded"
 UNFINISHED = frozenset({"OutOfSync", "OwnerNotFound"})
 """Reasons for which a copy is Finished although its job did not end."""
 
@@ -100,6 +105,20 @@ def cleaned_up(group_pass: GroupPass) -> bool:
     return True
 
 
+def outlived(group_pass: GroupPass) -> bool:
+    """Remove copies of earlier dispatches that finished without success.
+
+    Such a copy returns with a cluster that was lost, after others were nominated.
+    """
+    for cluster, stored in list(group_pass.copies()):
+        end = true_condition(stored.obj.status.conditions, "Finished")
+        if end is None or end.reason == SUCCEEDED:
+            continue
+        if of_earlier_dispatch(stored, group_pass.local):
+            group_pass.remove(cluster, group_pass.remotes[cluster])
+    return False
+
+
 def finished_there(group_pass: GroupPass) -> bool:
     """Finish a Workload whose copy is finished, as soon as the job has the status of its copy."""
     found = group_pass.first_true("Finished")
@@ -117,11 +136,17 @@ def finished_there(group_pass: GroupPass) -> bool:
 
 
 def _unfinished(group_pass: GroupPass, cluster: str, reason: str) -> bool:
-    """Dispatch a Workload again whose copy lost its job, unless it is being evicted already."""
+    """Dispatch a Workload again whose copy lost its job, unless it is being evicted already.
+
+    Before a cluster was chosen, only the copy is created again.
+    """
     if group_pass.ready:
         note = f"The workload in cluster {cluster} no longer matches its job ({reason})"
         group_pass.retry(f"{note}; dispatching it again")
         group_pass.draft.record_event(EVENT, f"{note}; dispatching it again", warning=True)
+    elif group_pass.pending and not group_pass.evicted:
+        group_pass.remove(cluster, group_pass.remotes[cluster])
+        return False
     return not group_pass.evicted
 
 
@@ -139,6 +164,7 @@ _STEPS: tuple[Step, ...] = (
     abandoned,
     sliced,
     cleaned_up,
+    outlived,
     finished_there,
     evicted_here,
     evicted_there,
