@@ -115,7 +115,8 @@ class Member:
 
     def __init__(self, name: str, gates: Gates) -> None:
         self.name, self._gates = name, gates
-        self.api = FakeApi(VirtualClock())
+        self.clock = VirtualClock()
+        self.api = FakeApi(self.clock)
         self.line = Line(self.api, name)
         self.kubelet = Kubelet(self.api)
         self.tasks: list[asyncio.Task[None]] = []
@@ -126,7 +127,7 @@ class Member:
 
     def _run(self) -> None:
         config = _config(None)
-        system = System(self.api, clock=VirtualClock(), config=config, gates=self._gates)
+        system = System(self.api, clock=self.clock, config=config, gates=self._gates)
         self.tasks = [asyncio.create_task(each) for each in (system.run(), self.kubelet.run())]
 
     async def restart(self) -> None:

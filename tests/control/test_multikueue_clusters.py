@@ -34,6 +34,7 @@ from kuota.kube.resources import (
     WORKLOADS,
     Resource,
 )
+from kuota.view.clusters import cluster_row
 
 V = "kueue.x-k8s.io/v1beta2"
 SPACE = "kueue-system"
@@ -277,6 +278,40 @@ def test_what_is_left_over_in_a_worker_is_deleted_at_the_interval() -> None:
         await fleet.rest(70)
         left = [each["metadata"]["name"] for each in fleet.worker.all(WORKLOADS)]
         assert ["kept", "foreign", "of-another-manager"] == left
+
+    run(story)
+
+
+def test_a_cluster_reports_that_another_manager_has_the_same_origin() -> None:
+    def conflict(fleet: Any) -> Json:
+        found = fleet.api.find(MULTI_KUEUE_CLUSTERS, "near")["status"]["conditions"]
+        return next((each for each in found if each["type"] == "OriginConflict"), {})
+
+    async def story(fleet: Any) -> None:
+        await fleet.api.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}
+        )
+        await fleet.api.apply(secret("near-secret", kubeconfig()), cluster("near"))
+        await fleet.rest()
+        assert {} == conflict(fleet)
+        other = copy_of("train")
+        other["metadata"]["annotations"] = {"kuota.dev/multikueue-manager": "another"}
+        await fleet.worker.create(WORKLOADS, other)
+        await fleet.rest()
+        assert ("True", "OriginInUse") == (conflict(fleet)["status"], conflict(fleet)["reason"])
+        assert "team/train" in conflict(fleet)["message"]
+        assert "set multiKueue.origin" in conflict(fleet)["message"]
+        assert ("True", "Active") == fleet.activity(MULTI_KUEUE_CLUSTERS, "near")
+        row = cluster_row(fleet.api.find(MULTI_KUEUE_CLUSTERS, "near"), (), ())
+        assert ("connected", conflict(fleet)["message"]) == (row.state, row.message)
+        fleet.worker.fail(LOST)
+        await fleet.rest(60)
+        await fleet.worker.delete(WORKLOADS, Key("team", "train"))
+        await fleet.rest()
+        assert {} != conflict(fleet)
+        fleet.worker.recover()
+        await fleet.rest(400)
+        assert {} == conflict(fleet)
 
     run(story)
 

@@ -91,6 +91,30 @@ def test_a_worker_is_lost_in_every_phase(after_s: float, restarted: bool) -> Non
     told(scene, multi={"workerLostTimeout": "5m"})
 
 
+@pytest.mark.parametrize("late", ["near", "far"])
+def test_clocks_that_differ_by_minutes_change_nothing(late: str) -> None:
+    async def scene(fleet: Any) -> None:
+        for name, member in fleet.members.items():
+            member.clock.skew_s = -600.0 if name == late else 600.0
+        names = [f"j{number}" for number in range(5)]
+        for name in names:
+            await fleet.submit(name, "2")
+        await fleet.rest(20)
+        running = [name for each in fleet.members.values() for name in each.running()]
+        assert len(running) == len(set(running)) == 4
+        (lost,) = fleet.where(running[0])
+        fleet.members[lost].line.cut()
+        await fleet.rest(100)
+        assert fleet.cluster_of(running[0]) == lost, "the timeout is that of the manager's clock"
+        await fleet.rest(250)
+        assert fleet.cluster_of(running[0]) != lost
+        fleet.members[lost].line.mend()
+        await fleet.rest(700)
+        await completed(fleet, names)
+
+    told(scene, multi={"workerLostTimeout": "5m"})
+
+
 @pytest.mark.parametrize("seed", range(1))
 def test_jobs_survive_random_faults(seed: int) -> None:
     survive(seed)
@@ -103,11 +127,16 @@ def test_jobs_survive_many_random_faults(seed: int) -> None:
 
 
 def survive(seed: int) -> None:
-    """Kill or disconnect a random worker or the manager at random moments under load."""
+    """Kill or disconnect a random worker or the manager at random moments under load.
+
+    The clocks of some workers differ by minutes.
+    """
     chance = random.Random(seed)
 
     async def scene(fleet: Any) -> None:
         names = [f"j{number}" for number in range(8)]
+        for member in fleet.members.values():
+            member.clock.skew_s = chance.choice([-600.0, 0.0, 0.0, 600.0])
         for name in names:
             await fleet.submit(name, str(chance.choice([1, 2, 3])))
             await fleet.rest(chance.choice([0.0, 0.01, 0.3, 1.0]))

@@ -299,9 +299,7 @@ def test_a_failed_copy_of_an_earlier_dispatch_is_replaced() -> None:
 @pytest.mark.parametrize("notes", [{}, {RESERVATION: T}], ids=["Kueue's", "current"])
 def test_a_failed_copy_of_the_current_dispatch_ends_the_job(notes: Json) -> None:
     stored = local(nominatedClusterNames=["a", "b"])
-    failed = remote(
-        true("Finished", "Failed"), job=remote_job(), **{"metadata": {"annotations": notes}}
-    )
+    failed = remote(true("Finished", "Failed"), job=remote_job(), metadata={"annotations": notes})
     assert plan(stored, remotes={"a": failed, "b": EMPTY}).confirm == "a"
 
 

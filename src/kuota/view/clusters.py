@@ -30,13 +30,16 @@ def cluster_row(
 ) -> ClusterRow:
     """Return the row of a cluster. `queues` are its ClusterQueues; None if they are unknown."""
     name = text(cluster["metadata"].get("name"))
-    found = _active(cluster)
+    found = _condition(cluster, "Active")
     state = "connected" if text(found.get("status")) == "True" else "not connected"
     if not found:
         state = "unknown"
     running = sum(runs_in(each, name) for each in workloads)
     free = UNKNOWN if queues is None else _free(queues)
     message = "" if state == "connected" else text(found.get("message"))
+    conflict = _condition(cluster, "OriginConflict")
+    if text(conflict.get("status")) == "True":
+        message = "; ".join(filter(None, [message, text(conflict.get("message"))]))
     return ClusterRow(name, state, running, free, message)
 
 
@@ -46,9 +49,9 @@ def runs_in(workload: Json, cluster: str) -> bool:
     return there and not holds(workload, "Finished")
 
 
-def _active(cluster: Json) -> Json:
+def _condition(cluster: Json, type_: str) -> Json:
     conditions = elements(child(cluster, "status").get("conditions"))
-    return next((mapping(c) for c in conditions if mapping(c).get("type") == "Active"), {})
+    return next((mapping(c) for c in conditions if mapping(c).get("type") == type_), {})
 
 
 def _free(queues: Iterable[Json]) -> str:

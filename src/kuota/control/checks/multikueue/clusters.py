@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from kuota.api.base import Json, Key
@@ -25,6 +26,7 @@ from .kubeconfig import BAD, Refused, accepted
 from .kubeconfig_file import PREFIX, file_content, stamp
 from .links import Links
 from .objects import MultiKueueObjects
+from .origin_conflicts import CONFLICT
 from .profile import Providers, profile_connection
 from .references import path_name, profile_name, secret_name
 
@@ -53,6 +55,8 @@ class ClusterReconciler:
         self._gates, self._objects, self._providers = gates, objects, providers
         self.queue: WorkQueue[Key] = WorkQueue(clock)
         self.links: Links | None = None
+        self.conflict: Callable[[str], Activity | None] = lambda _: None
+        """Returns the condition of a cluster in which another manager uses the same origin."""
         self._files: dict[str, object] = {}
 
     def changed(self, name: str) -> None:
@@ -143,6 +147,11 @@ class ClusterReconciler:
         now, generation = self._clock.now().timestamp(), int(meta.get("generation") or 0)
         conditions = Conditions(stored, now, generation)
         conditions.put(ACTIVE, state.active, state.reason, state.message)
+        conflict = self.conflict(cached.key.name)
+        if conflict is None:
+            conditions.drop(CONFLICT)
+        else:
+            conditions.put(CONFLICT, conflict.active, conflict.reason, conflict.message)
         if not conditions.changed:
             return
         body = {

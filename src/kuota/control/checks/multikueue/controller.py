@@ -31,6 +31,7 @@ from .groups import Groups
 from .link import SYSTEM_NAMESPACE, Purpose
 from .links import Links, MakeClient
 from .objects import MultiKueueObjects
+from .origin_conflicts import OriginConflicts
 from .profile import configured
 from .quota_writer import QuotaWriter
 from .remote import RemoteClusters, Resources
@@ -72,6 +73,10 @@ class MultiKueueController:
         make = make or partial(worker_client, clock=clock, may_write=client.may_write)
         purpose = Purpose(kinds=kinds, origin=origin, with_queues=automated)
         self._links = self._linked(make, purpose, clock)
+        self._conflicts = OriginConflicts(
+            self.clusters, origin, self.identity, self._cluster_reconciler.changed
+        )
+        self._cluster_reconciler.conflict = self._conflicts.state
         self._changes = CheckChanges(world, self.objects, on_check)
         self._collector = Collector(
             self.clusters, kinds, origin, self._workload, self.identity, clock
@@ -139,6 +144,7 @@ class MultiKueueController:
             group.create_task(self._external.run())
             await self.objects.ready()
             group.create_task(self._links.run())
+            self._conflicts.follow()
             self._cluster_reconciler.follow()
             self._changes.follow()
             self.dispatcher.follow()
