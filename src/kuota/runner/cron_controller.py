@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from kuota.api.base import Json, Key
+from kuota.api.owners import controller_of
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import AlreadyExists
@@ -16,7 +17,6 @@ from kuota.kube.workqueue import serve
 
 from .controller import Controller
 from .cron_rules import cron_step, reference
-from .job_pods import controller_of
 
 _LONGEST_NAP_S = 60.0
 """The wall clock may be adjusted; this interval keeps schedules accurate."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kuota.api.base import Json, Key
+from kuota.api.owners import controller_of
 from kuota.bridge.jobs.ancestor import Lookup
 from kuota.bridge.jobs.kind import JobKind, resolved
 from kuota.bridge.jobs.registry import ALL
@@ -22,7 +23,6 @@ from kuota.kube.workqueue import serve
 from .child_jobs import GroupStep
 from .controller import Controller
 from .cron_controller import OWNER, owner_uids
-from .job_pods import controller_of
 from .job_set_rules import job_set_step
 from .loopback_ports import PORT, Taken, port_of
 from .train_job_rules import train_job_step

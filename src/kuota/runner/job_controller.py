@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from kuota.api.base import Json, Key
 from kuota.api.core import is_finished
+from kuota.api.owners import controller_of
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import NotFound
@@ -24,7 +25,7 @@ from kuota.kube.requests import Patch
 from kuota.kube.resources import PODS, key_of
 from kuota.kube.workqueue import serve
 
-from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
+from .job_pods import FINALIZER, PodView, job_key, pod_view
 from .job_rules import ReplacementBackoff, Step, step
 from .pod_controller import PodController
 from .pod_informer import JOB, is_over

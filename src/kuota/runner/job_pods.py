@@ -9,6 +9,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.core import ENDED, containers
+from kuota.api.owners import controller_of
 
 from .instants import instant
 
@@ -140,15 +141,6 @@ def job_key(pod: Json) -> Key | None:
         return Key(namespace, found["name"]) if found.get("kind") == "Job" else None
     name = (meta.get("labels") or {}).get(JOB_NAME)
     return Key(namespace, name) if name and FINALIZER in (meta.get("finalizers") or ()) else None
-
-
-def controller_of(obj: Json) -> Json | None:
-    """The reference to the controller of the object, if it has one."""
-    for each in obj["metadata"].get("ownerReferences") or ():
-        if each.get("controller"):
-            found: Json = each
-            return found
-    return None
 
 
 def owner(controller: Json) -> Json:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from kuota.api.base import Json, Key
+from kuota.api.owners import controller_of
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.events import Recorder
@@ -16,7 +17,6 @@ from kuota.kube.workqueue import serve
 
 from .cron_controller import OWNER, owner_uids
 from .deployment_rules import deployment_step
-from .job_pods import controller_of
 from .pod_controller import PodController
 from .replicas import ReplicaStep
 from .stateful_set_rules import stateful_set_step

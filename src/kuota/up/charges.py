@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import FRAMEWORKS, POD
 from kuota.api.gates import Gates
+from kuota.api.owners import controller_of
 from kuota.api.rules.metadata import annotation
 from kuota.api.rules.pod import group
 from kuota.api.rules.report import child, string_map, text
@@ -27,7 +28,6 @@ from kuota.bridge.jobs.pod_group import PodGroup
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import PODS
-from kuota.runner.job_pods import controller_of
 from kuota.server.admission import Hook, Review
 from kuota.server.requests import ADMINS
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.owners import controller_of
 from kuota.runner.device_readings import DeviceReading, readings
 from kuota.runner.devices import Device
-from kuota.runner.job_pods import controller_of
 from kuota.runner.pod_worker import PodWorker
 from kuota.server.auth import Access, Roles
 from kuota.server.requests import Request, Response

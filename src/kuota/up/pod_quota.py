@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from kuota.api.base import Json, Key
 from kuota.api.core import is_finished
 from kuota.api.kueue import ResourceFlavor
+from kuota.api.owners import controller_of
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import suspended
 from kuota.api.rules.metadata import elastic
@@ -32,7 +33,6 @@ from kuota.bridge.jobs.topology_request import TopologyRequestError
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import WORKLOADS
 from kuota.runner.binding import requests_of
-from kuota.runner.job_pods import controller_of
 from kuota.runner.nodes import PODS_PER_NODE
 from kuota.server.store import Store, key_of
 

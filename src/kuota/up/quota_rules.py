@@ -16,6 +16,7 @@ from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.kueue import GROUP
 from kuota.api.match import matches
+from kuota.api.owners import controller_of
 from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
 from kuota.api.rules.metadata import annotation
 from kuota.api.rules.pod import RETRIABLE
@@ -28,7 +29,6 @@ from kuota.bridge.jobs.pod_group_workload import IS_GROUP
 from kuota.bridge.jobs.registry import ALL
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind
-from kuota.runner.job_pods import controller_of
 from kuota.server.admission import Deletion, Review
 from kuota.server.auth import TEAM
 from kuota.server.collection import ORPHAN

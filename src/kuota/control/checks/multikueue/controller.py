@@ -73,10 +73,7 @@ class MultiKueueController:
         make = make or partial(worker_client, clock=clock, may_write=client.may_write)
         purpose = Purpose(kinds=kinds, origin=origin, with_queues=automated)
         self._links = self._linked(make, purpose, clock)
-        self._conflicts = OriginConflicts(
-            self.clusters, origin, self.identity, self._cluster_reconciler.changed
-        )
-        self._cluster_reconciler.conflict = self._conflicts.state
+        self._conflicts = self._found_conflicts(origin)
         self._changes = CheckChanges(world, self.objects, on_check)
         self._collector = Collector(
             self.clusters, kinds, origin, self._workload, self.identity, clock
@@ -94,6 +91,12 @@ class MultiKueueController:
             self.clusters, make, purpose, clock, reconciler.changed, self.identity, together
         )
         return reconciler.links
+
+    def _found_conflicts(self, origin: str) -> OriginConflicts:
+        reconciler = self._cluster_reconciler
+        found = OriginConflicts(self.clusters, origin, self.identity, reconciler.changed)
+        reconciler.conflict = found.state
+        return found
 
     def _kinds(self) -> Resources:
         """Return the kinds of jobs that may be dispatched."""

@@ -21,6 +21,7 @@ from kuota.api.kueue import (
     ProvisioningRequestConfig,
     ProvisioningRequestConfigSpec,
 )
+from kuota.api.owners import controller_of
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.report import child, elements, same, text
 from kuota.api.workload import AdmissionCheckState
@@ -49,7 +50,6 @@ from .check_state import BOOKING_EXPIRED, FAILED, INACTIVE, NOT_NEEDED, evaluate
 from .names import attempt_of
 from .pod_sets import Inconsistent, is_needed, merged_pod_sets
 from .request import (
-    controller_of,
     is_owned_by,
     is_synced,
     is_true,

@@ -9,6 +9,7 @@ from typing import Any
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ProvisioningRequestConfigSpec, ResourceFlavor
+from kuota.api.owners import owners
 from kuota.api.podset import injection
 from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.api.workload import PodSetUpdate, Workload
@@ -26,10 +27,6 @@ CONSUME = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
 
 
-def owners(obj: Json) -> list[Json]:
-    return [mapping(each) for each in elements(child(obj, "metadata").get("ownerReferences"))]
-
-
 def owning_workloads(request: Json) -> list[Key]:
     """Return the Workloads that may own a request, which its owner references name."""
     namespace = text(child(request, "metadata").get("namespace"))
@@ -38,11 +35,6 @@ def owning_workloads(request: Json) -> list[Key]:
 
 def is_owned_by(obj: Json, uid: str) -> bool:
     return any(text(each.get("uid")) == uid for each in owners(obj))
-
-
-def controller_of(obj: Json) -> Json | None:
-    """Return the owner reference of the controller of an object; None if it has none."""
-    return next((each for each in owners(obj) if each.get("controller") is True), None)
 
 
 def reference(resource: Resource, metadata: Mapping[str, Any]) -> Json:
