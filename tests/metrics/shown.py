@@ -20,7 +20,7 @@ ROLE = "replica_role"
 
 
 class Scrape:
-    """One scrape. Names go without their prefix."""
+    """One scrape. Names of Kueue's metrics go without their prefix."""
 
     def __init__(self, metrics: Metrics) -> None:
         text = generate_latest(metrics.collected()).decode()
@@ -31,7 +31,7 @@ class Scrape:
         found = [
             each.value
             for each in self.samples
-            if each.name == f"kueue_{name}" and labels.items() <= each.labels.items()
+            if each.name == _full(name) and labels.items() <= each.labels.items()
         ]
         assert len(found) < 2, f"{name} {labels}: {found}"
         return found[0] if found else None
@@ -41,8 +41,12 @@ class Scrape:
         return [
             ({k: v for k, v in each.labels.items() if k != ROLE}, each.value)
             for each in self.samples
-            if each.name == f"kueue_{name}"
+            if each.name == _full(name)
         ]
+
+
+def _full(name: str) -> str:
+    return name if name.startswith("kuota_") else f"kueue_{name}"
 
 
 def asked(config: Json | None = None, gates: dict[str, bool] | None = None) -> MetricsConfig:
@@ -56,6 +60,7 @@ def along(
 ) -> Metrics:
     """Metrics of the system on a stage, from now on."""
     system = stage.system
-    metrics = Metrics(system.engine, asked(config, gates), WorldObjects(system.world))
+    objects = WorldObjects(system.world)
+    metrics = Metrics(system.engine, asked(config, gates), objects, system.clock)
     attach_observer(metrics, system.driver, system.world, system.clock)
     return metrics

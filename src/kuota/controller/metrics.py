@@ -8,6 +8,7 @@ import logging
 import socket
 from typing import TYPE_CHECKING
 
+from kuota.failures import retried
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.metrics.runtime import Runtime
@@ -44,7 +45,7 @@ class MetricsPart:
         from kuota.metrics.metrics import Metrics
 
         wanted = metrics_config(self._settings.config, self._settings.gates)
-        metrics = Metrics(system.engine, wanted, WorldObjects(system.world))
+        metrics = Metrics(system.engine, wanted, WorldObjects(system.world), self._clock)
         lease = leadership.lease if leadership is not None else ""
         metrics.show_process(self._runtime, lease=lease, depths=system.depths)
         attach_observer(metrics, system.driver, system.world, self._clock)
@@ -57,6 +58,7 @@ class MetricsPart:
         metrics = await self._watching
         async with asyncio.TaskGroup() as group:
             group.create_task(_tell_role(metrics, leadership))
+            group.create_task(retried("sampling metrics", metrics.keep_sampling))
             if at is not None:
                 group.create_task(self._serve(at, metrics))
 

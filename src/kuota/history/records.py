@@ -15,11 +15,8 @@ import msgspec
 
 from kuota.api.base import Condition, by_type
 from kuota.api.core import AUTHOR
-from kuota.api.quantity import units
-from kuota.api.workload import PodSetAssignment, Workload
-
-Amounts = dict[str, dict[str, int]]
-"""Amounts in the units of the engine, by flavor and resource."""
+from kuota.api.workload import Workload
+from kuota.bridge.held_amounts import HeldAmounts, held_amounts
 
 
 class Outcome(StrEnum):
@@ -58,7 +55,7 @@ class Run(msgspec.Struct, frozen=True):
     admitted: float
     started: float
     cluster_queue: str
-    amounts: Amounts
+    amounts: HeldAmounts
     ended: float | None = None
     ending: str = ""
 
@@ -177,7 +174,7 @@ def _ran(
         return _evicted(record, conditions, now)
     if admitted is None:
         return record  # It waits for admission checks, or is about to stop.
-    at, amounts = _time(admitted, now), _amounts(workload)
+    at, amounts = _time(admitted, now), held_amounts(workload)
     run = Run(at, at, admission.cluster_queue, amounts)
     running = record.running
     if running is not None and running.admitted == at:
@@ -207,29 +204,6 @@ def _closed(record: JobRecord, at: float, ending: str) -> JobRecord:
         return record
     ended = msgspec.structs.replace(running, ended=max(at, running.started), ending=ending)
     return msgspec.structs.replace(record, runs=(*record.runs[:-1], ended))
-
-
-def _amounts(workload: Workload) -> Amounts:
-    """Return what the workload holds: its admission without the pods that it has given back."""
-    admission = workload.status.admission
-    found: Amounts = {}
-    for each in (admission.pod_set_assignments or []) if admission is not None else []:
-        left = _left(workload, each)
-        for resource, usage in (each.resource_usage or {}).items():
-            flavor = (each.flavors or {}).get(resource, "")
-            held = found.setdefault(flavor, {})
-            amount = units(usage, resource)
-            held[resource] = held.get(resource, 0) + amount * left // max(each.count or 0, 1)
-    return found
-
-
-def _left(workload: Workload, assigned: PodSetAssignment) -> int:
-    """Return the number of pods of the pod set that still hold quota."""
-    count = max(assigned.count or 0, 1)
-    gone = sum(
-        each.count for each in workload.status.reclaimable_pods or [] if each.name == assigned.name
-    )
-    return max(0, count - gone)
 
 
 def _true(conditions: Mapping[str, Condition], type_: str) -> Condition | None:

@@ -133,10 +133,12 @@ class RuntimeFamilies(Collector):
         yield from families(RUNTIME_METRICS, series)
 
 
-def families(metrics: Mapping[str, Metric], series: Series) -> Iterator[Family]:
-    """Return the families of metrics without custom labels."""
+def families(
+    metrics: Mapping[str, Metric], series: Series, common: Mapping[str, str] | None = None
+) -> Iterator[Family]:
+    """Return the families of metrics without custom labels. All samples have `common` labels."""
     for metric in metrics.values():
-        family = _family_of(metric, series, partial(_named, metric.labels))
+        family = _family_of(metric, series, partial(_named, metric.labels, common=common))
         if family.samples:
             yield family
 
@@ -153,8 +155,10 @@ def _family_of(metric: Metric, series: Series, named: Callable[[Labels], dict[st
     return family
 
 
-def _named(names: Labels, values: Labels) -> dict[str, str]:
-    return dict(zip(names, values, strict=True))
+def _named(
+    names: Labels, values: Labels, common: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    return dict(zip(names, values, strict=True)) | dict(common or {})
 
 
 def _put_distribution(

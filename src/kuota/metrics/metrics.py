@@ -17,12 +17,14 @@ from kuota.api.base import Key
 from kuota.api.workload import Workload
 from kuota.engine.decisions import Admit, Outcome, Preempt
 from kuota.engine.engine import Engine
+from kuota.kube.clock import Clock, steady
 
 from .catalog import METRICS
 from .changes import Changes
 from .config import CustomLabels, MetricsConfig, NoObjects, Objects, measured
 from .families import CollectedFamilies, Families, RuntimeFamilies
 from .metric import LOCAL_QUEUE, owner_of
+from .own_metrics import OwnMetrics
 from .runtime import Runtime
 from .series import Series
 
@@ -37,6 +39,8 @@ def build_labels() -> tuple[str, ...]:
 LEADER = "leader"
 FOLLOWER = "follower"
 STANDALONE = "standalone"
+SAMPLE_S = 10.0
+"""How often amounts are sampled that change without an event."""
 
 
 class Metrics:
@@ -50,6 +54,7 @@ class Metrics:
         engine: Engine,
         metrics_config: MetricsConfig | None = None,
         objects: Objects | None = None,
+        clock: Clock | None = None,
     ) -> None:
         metrics_config, objects = metrics_config or MetricsConfig(), objects or NoObjects()
         self.role = STANDALONE
@@ -64,6 +69,20 @@ class Metrics:
         self.registry.register(
             Families(self._series, engine, objects, self._custom, metrics_config, lambda: self.role)
         )
+        self._clock = steady(clock)
+        self.own = OwnMetrics(
+            engine,
+            lambda: {"replica_role": self.role},
+            lambda: self.role != FOLLOWER,
+            lambda: self._clock.now().timestamp(),
+        )
+        self.registry.register(self.own)
+
+    async def keep_sampling(self) -> None:
+        """Sample what changes without an event, until cancelled."""
+        while True:
+            self.own.sample()
+            await self._clock.sleep(SAMPLE_S)
 
     def show_process(
         self,
@@ -102,6 +121,7 @@ class Metrics:
 
     def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:
         """Count a change of a Workload. Only the leader counts."""
+        self.own.changed(old, new, now)
         if new is None:
             if old is not None:
                 self._changes.gone(old.key)

@@ -259,7 +259,7 @@ class Installation:
             look_up=system.world.find,
         )
         self._runner = runner
-        self._serve_state(api, system, runner)
+        metrics = self._serve_state(api, system, runner)
         sampler = UsageSampler(lambda: measured(runner.workers()))
         names = [each.name for each in plans]
         api.extensions.append(ResourceMetrics(sampler, runner.workers, names, api.kinds))
@@ -267,9 +267,10 @@ class Installation:
             api.kinds.add(kind)
         sampling = retried("measuring usage", sampler.run)
         recording = retried("recording the history", self._recorder(api, client).run)
-        return (runner.run(), system.run(), events.run(), quota.run(), sampling, recording)
+        upkeep = (sampling, recording, retried("sampling metrics", metrics.keep_sampling))
+        return (runner.run(), system.run(), events.run(), quota.run(), *upkeep)
 
-    def _serve_state(self, api: ApiServer, system: System, runner: Runner) -> None:
+    def _serve_state(self, api: ApiServer, system: System, runner: Runner) -> Metrics:
         """Serve what the store does not contain: the state of the engine and of the runner."""
         api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
         objects = WorldObjects(system.world)
@@ -278,18 +279,18 @@ class Installation:
         if self._options.gates.on(Gate.VisibilityOnDemand):
             api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
         api.extensions.append(DeviceExtension(runner.devices, runner.worker, api.roles))
-        self._serve_metrics(api, system, runner)
+        return self._serve_metrics(api, system, runner)
 
     def _recorder(self, api: ApiServer, client: Client) -> Recorder:
         file = str(self._state_dir.history)
         api.extensions.append(HistoryExtension(file, SHARED.now))
         return Recorder(client, lambda: HistoryFile(file))
 
-    def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> None:
+    def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> Metrics:
         runtime = Runtime(system.clock)
         system.instrument = runtime.instrument
         wanted = metrics_config(self._options.config, self._options.gates)
-        metrics = Metrics(system.engine, wanted, WorldObjects(system.world))
+        metrics = Metrics(system.engine, wanted, WorldObjects(system.world), system.clock)
         metrics.show_process(runtime, depths=system.depths)
         attach_observer(metrics, system.driver, system.world, system.clock)
         if system.checks.multikueue is not None:
@@ -300,6 +301,7 @@ class Installation:
             metrics.registry.register(TrafficFamilies(api, self._http))
         api.on_response = families.responded
         api.extensions.append(MetricsExtension(metrics))
+        return metrics
 
     def _plans(self) -> Sequence[NodePlan]:
         if self._options.nodes:
