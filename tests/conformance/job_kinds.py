@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from kuota.api.base import LabelSelector
 from kuota.api.faults import FieldError
 from kuota.api.podset import Injection
 from kuota.bridge.effects import Effect
@@ -21,7 +22,7 @@ from kuota.bridge.lifecycle_view import LifecycleConfig
 from .adapters.webhooks import agree
 from .case import Json, Run, check, refused, same
 from .effects import Objects
-from .jobs import EVERYWHERE, local_queue, namespace, rules_of, stored, view_of
+from .jobs import local_queue, namespace, rules_of, selector, stored, view_of
 from .recorder import convert, whole
 from .world import gates_of
 
@@ -80,9 +81,16 @@ def config_of(run: Run, kind: JobKind) -> LifecycleConfig:
         manage_all=any(
             run.inputs.get(each) for each in ("manageJobsWithoutQueueName", "manageAll")
         ),
-        namespaces=EVERYWHERE,
+        namespaces=_managed_namespaces(run),
         owners=owners_of([kind.framework]),
     )
+
+
+def _managed_namespaces(run: Run) -> LabelSelector:
+    """The selector of managed namespaces, under either name. A Go value without text is unknown."""
+    names = ("managedJobsNamespaceSelector", "managedJobsNamespacesSelector")
+    found = [whole(run.inputs.get(each)) for each in names]
+    return selector(next((each for each in found if isinstance(each, str)), None))
 
 
 def reconciled(run: Run, kind: JobKind, job: Json, others: Iterable[Json] = ()) -> None:

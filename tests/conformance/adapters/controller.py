@@ -148,10 +148,10 @@ def _view(run: Run, workload: Json) -> tuple[WorkloadView, Engine]:
     stored, config = StoredWorkload.of(workload), _lifecycle_config(run)
     queue = cluster_queue(run.inputs["cq"]) if run.inputs.get("cq") else None
     local = local_queue(run.inputs["lq"]) if run.inputs.get("lq") else None
-    objects = whole(run.inputs["apiObjects"])
+    objects = [*(whole(run.inputs["apiObjects"]) or ()), *_additional(run)]
     engine = _engine(run, [each for each in (queue, local) if each is not None], objects)
     accounting = accounting_of(objects, config.gates)
-    accounting = msgspec.structs.replace(accounting, devices=_devices(objects or ()))
+    accounting = msgspec.structs.replace(accounting, devices=_devices(objects))
     counted = inbound_workload(stored.obj, accounting)
     same(run.expected.get("wantDRAResourceTotal") or 0, _charged_devices(counted))
     view = WorkloadView(
@@ -168,10 +168,21 @@ def _view(run: Run, workload: Json) -> tuple[WorkloadView, Engine]:
     return view, engine
 
 
+def _additional(run: Run) -> list[Json]:
+    """Objects that the table adds, unless they are among the recorded objects of the API."""
+    known = {(each["kind"], each["metadata"]["name"]) for each in run.inputs["apiObjects"] or ()}
+    added = whole(run.inputs.get("additionalObjects")) or []
+    return [each for each in added if (each["kind"], each["metadata"]["name"]) not in known]
+
+
 def _devices(objects: Iterable[Json]) -> Devices:
-    """The claim templates of a record. The recorded test maps one class of devices."""
+    """The device classes and claim templates. The recorded test maps one class of devices."""
+    classes = {each["metadata"]["name"]: each for each in objects if each["kind"] == "DeviceClass"}
+    named = {each["spec"].get("extendedResourceName"): each for each in classes.values()}
     return Devices(
         mappings={"gpu.example.com": ClassMapping(resource="gpu")},
+        classes=classes,
+        extended={name: each for name, each in named.items() if name},
         templates={
             Key(each["metadata"]["namespace"], each["metadata"]["name"]): each
             for each in objects
@@ -199,14 +210,15 @@ _READ = {
     "Job",
     "ResourceClaim",
     "ResourceClaimTemplate",
+    "DeviceClass",
 }
 
 
-def _engine(run: Run, known: list[EngineObject], objects: list[Json] | None) -> Engine:
+def _engine(run: Run, known: list[EngineObject], objects: list[Json]) -> Engine:
     engine = Engine(Policy(gates=gates_of(run)))
     for each in known:
         engine.apply(ObjectStored(value=each), run.now)
-    for obj in objects or ():
+    for obj in objects:
         check(obj["kind"] in _READ, f"an object of kind {obj['kind']} is not fed to Kuota")
         if obj["kind"] == "Namespace":
             space = inbound.namespace(convert(obj, Namespace))
@@ -318,7 +330,7 @@ def terminating(run: Run) -> None:
     meta = {"name": name, "deletionTimestamp": "2026-01-02T03:04:05Z"}
     queue = {"metadata": meta, "spec": {"namespaceSelector": {}}}
     workload = inbound_workload(convert(run.inputs["workload"], Workload))
-    engine = _engine(run, [cluster_queue(queue), workload], None)
+    engine = _engine(run, [cluster_queue(queue), workload], [])
     in_use = bool(engine.state.queues[name].running)
     same(run.expected["wantDeleted"], not in_use)
     check(

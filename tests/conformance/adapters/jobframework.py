@@ -163,6 +163,8 @@ def missing_class(run: Run) -> None:
     same(run.inputs["interceptors"], {})
     job = copy.deepcopy(run.inputs["job"])
     job["metadata"].setdefault("labels", {})[QUEUE] = "queue"
+    if run.inputs.get("podSets"):
+        job = _asking(job, run.inputs["podSets"])
     result = _pass(run, job, run.inputs.get("objects") or [])
     refused(run.expected["wantErr"], result.fault, reason="NotFound" if result.fault else "")
     warnings = [each for each in events_of(result.effects) if each["type"] == "Warning"]
