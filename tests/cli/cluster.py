@@ -90,7 +90,7 @@ class Cluster:
         api = ApiServer(store, logs=self._log)
         await api.start()
         self.client = Client(LocalTransport(api, SYSTEM))
-        self._api = api
+        self.api = api
         self._server = HttpServer(api, Tokens(_USERS))
         await self._server.listen_unix(self.socket)
         self._ready.set_result(await self._server.listen())
@@ -114,7 +114,7 @@ class Cluster:
 
         async def restart() -> None:
             await self._server.close()
-            self._server = HttpServer(self._api, Tokens(()))
+            self._server = HttpServer(self.api, Tokens(()))
             await self._server.listen(port=self.port)
 
         self.do(restart())

@@ -17,7 +17,7 @@ from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.history.database import HistoryFile, Progress, read
 from kuota.history.recorder import Recorder
-from kuota.history.records import JobRecord, Outcome
+from kuota.history.records import JobRecord, Outcome, overlap_ms
 from kuota.kube.resources import JOBS, WORKLOADS
 
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
@@ -96,8 +96,10 @@ def _held(workload: Json) -> int:
 
 
 def _counted(record: JobRecord) -> int:
-    runs = (sum(each.amounts["default"].values()) * each.seconds(0, 1e12) for each in record.runs)
-    return round(sum(runs) / 1000)
+    runs = (
+        sum(each.amounts["default"].values()) * overlap_ms(each, 0, 10**15) for each in record.runs
+    )
+    return round(sum(runs) / 1_000_000)
 
 
 @pytest.mark.parametrize("seed", range(8))

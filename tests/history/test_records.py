@@ -94,7 +94,7 @@ def test_a_run_lasts_from_admission_to_the_end() -> None:
     record = observed(workload(), admitted(110), finished(110, 150))
     assert (80, 0) == hours(record)
     assert (Outcome.SUCCEEDED, 150) == (record.outcome, record.finished)
-    assert 10 == record.waited_s(0, 1e9)
+    assert 10 == record.waited_ms(0, 10**12) / 1000
 
 
 def test_a_run_that_was_observed_only_after_its_end_counts() -> None:
@@ -105,7 +105,7 @@ def test_a_preempted_run_lasts_until_its_quota_is_released() -> None:
     record = observed(admitted(110), evicted(120), admitted(140), finished(140, 150))
     assert (2 * 15 + 2 * 10, 30) == hours(record)
     assert 1 == record.preemptions
-    assert 10 + 15 == record.waited_s(0, 1e9)
+    assert 10 + 15 == record.waited_ms(0, 10**12) / 1000
 
 
 def test_an_eviction_that_was_not_observed_ends_at_the_next_reservation() -> None:

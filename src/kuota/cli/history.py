@@ -21,9 +21,20 @@ from .periods import period_options, period_query
 if TYPE_CHECKING:
     from .session import Session
 
-_COLUMNS = ("Job", "User", "Queue", "Outcome", "Finished", "Waited", "Ran", "Used", "Preempted")
-_WIDE = ("Kind", "Workload", "Submitted", "Started", "Lost", "Cause")
-_OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Lost", "Queue", "Waited")
+_COLUMNS = (
+    "Job",
+    "User",
+    "Queue",
+    "Outcome",
+    "Finished",
+    "Waited",
+    "Ran",
+    "Used",
+    "Preempted",
+    "Lost",
+)
+_WIDE = ("Kind", "Workload", "Submitted", "Started", "Cause")
+_OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Queue", "Waited", "Lost")
 _STATISTICS = "cpu", "memory", "ephemeral-storage", "pods"
 """Resources that are shown only if a job uses no devices."""
 
@@ -130,11 +141,11 @@ def _row(job: Json, everywhere: bool, detailed: bool) -> list[str]:
         span(job.get("ranSeconds", 0)) if job.get("started") else "",
         hours_text(job.get("resources") or {}, "hours"),
         str(job.get("preemptions", 0)),
+        hours_text(job.get("resources") or {}, "lost"),
     ]
     if detailed:
         times = [_local(job.get("submitted")), _local(job.get("started"))]
-        lost = hours_text(job.get("resources") or {}, "lost")
-        row += [job["kind"], job["workload"], *times, lost, job.get("cause", "")]
+        row += [job["kind"], job["workload"], *times, job.get("cause", "")]
     return [job["namespace"], *row] if everywhere else row
 
 

@@ -28,6 +28,7 @@ _COMMANDS = {
     "demo": "Watch three teams share eight simulated GPUs.",
     "describe": "Show an object in detail, and why a workload waits.",
     "edit": "Edit an object, as kubectl does.",
+    "export": "Export the history for cost tools.",
     "get": "Show objects, as kubectl does.",
     "gpus": "Show the GPUs of this machine, their holders and utilization.",
     "handover": "Hand a cluster back to Kueue.",

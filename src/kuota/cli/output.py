@@ -62,15 +62,15 @@ def show_table(
         echo_raw(click.style(escaped(line), bold=True) if bold else escaped(line))
 
 
-def show_csv(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print rows as CSV, with a column for each name that any row has.
+def show_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = ()) -> None:
+    """Print rows as CSV, with the given columns, and one for each other name that any row has.
 
     A spreadsheet would execute cells that begin like a formula; they are printed as text.
     """
     import csv
     import io
 
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
     writer.writeheader()

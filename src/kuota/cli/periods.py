@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, TypeVar
 
 import click
@@ -17,9 +17,15 @@ _AGO = re.compile(r"(\d{1,6})([smhdw])")
 
 
 class Moment(click.ParamType[datetime]):
-    """A time such as 2026-01-31 or 2026-01-31T12:00, or how long ago: 30m, 12h, 7d, 4w."""
+    """A time such as 2026-01-31 or 2026-01-31T12:00, or how long ago: 30m, 12h, 7d, 4w.
+
+    A time without an offset is local, or in `zone`.
+    """
 
     name = "time"
+
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        self._zone = zone
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -30,7 +36,10 @@ class Moment(click.ParamType[datetime]):
         try:
             if ago is not None:
                 return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-            return datetime.fromisoformat(value).astimezone(UTC)
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is None and self._zone is not None:
+                moment = moment.replace(tzinfo=self._zone)
+            return moment.astimezone(UTC)
         except (ValueError, OverflowError):
             self.fail(
                 f"'{value}' is no time; write for example 12h, 7d, 2026-01-31 or 2026-01-31T12:00",
@@ -39,20 +48,27 @@ class Moment(click.ParamType[datetime]):
             )
 
 
-def period_options(since: str) -> Callable[[F], F]:
-    """Add --since and --until; the command gets both as datetime, `until` may be None."""
+def period_options(since: str, zone: tzinfo | None = None) -> Callable[[F], F]:
+    """Add --since and --until; the command gets both as datetime, `until` may be None.
+
+    Times without an offset are local, or in `zone`.
+    """
+    where = "a local time" if zone is None else f"a time in {zone}"
 
     def added(function: F) -> F:
         function = click.option(
-            "--until", type=Moment(), metavar="TIME", help="The end of the period. Default: now."
+            "--until",
+            type=Moment(zone),
+            metavar="TIME",
+            help="The end of the period, which is not included. Default: now.",
         )(function)
         return click.option(
             "--since",
-            type=Moment(),
+            type=Moment(zone),
             default=since,
             show_default=True,
             metavar="TIME",
-            help="The start of the period: a local time, or how long ago, such as 12h or 7d.",
+            help=f"The start of the period: {where}, or how long ago, such as 12h or 7d.",
         )(function)
 
     return added

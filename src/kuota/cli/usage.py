@@ -37,9 +37,9 @@ _COMMON = ("cpu", "memory")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "csv", "json", "yaml"]),
+    type=click.Choice(["table", "wide", "csv", "json", "yaml"]),
     default="table",
-    help="Output format.",
+    help="Output format; wide adds what other resources lost, csv has exact numbers.",
 )
 @server_options
 def command(
@@ -82,7 +82,7 @@ def _print(found: Json, by: str, output: str) -> None:
         click.echo("Nothing was used in this period.", err=True)
         return
     resources = sorted({name for each in items for name in each["resources"]}, key=_order)
-    devices = [each for each in resources if each not in _COMMON]
+    devices = [each for each in resources if output == "wide" or each not in _COMMON]
     titles = (
         by,
         "jobs",

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounts of what jobs used, by team, queue, user or flavor. Pure."""
+"""Accounts of what jobs used, by team, queue, user or flavor. Pure.
+
+Amounts and times are integers until they are reported, so accounts of parts of a period, and of
+parts of the jobs, add up exactly.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
 
-from kuota.api.quantity import as_float, written
+from kuota.api.quantity import NANO, nano_of
 
-from .records import JobRecord, Run
+from .records import JobRecord, Run, milliseconds, overlap_ms
 
-HOUR_S = 3600.0
+HOUR_MS = 3_600_000
 
 
 class By(StrEnum):
@@ -25,10 +30,14 @@ class By(StrEnum):
 
 
 class Period(msgspec.Struct, frozen=True):
-    """From `since` up to `until`, in seconds since the epoch."""
+    """From `since` up to, but not including, `until`, in seconds since the epoch."""
 
     since: float
     until: float
+
+    @property
+    def bounds_ms(self) -> tuple[int, int]:
+        return milliseconds(self.since), milliseconds(self.until)
 
 
 class ResourceUsage(msgspec.Struct):
@@ -55,36 +64,121 @@ class Usage(msgspec.Struct, rename="camel"):
     resources: dict[str, ResourceUsage] = msgspec.field(default_factory=dict)
 
 
+class Share(msgspec.Struct, frozen=True):
+    """What a run held of one resource of a flavor within a period: amount times milliseconds."""
+
+    flavor: str
+    resource: str
+    amount_ms: int
+
+    @property
+    def hours(self) -> float:
+        return hours_of(self.amount_ms, self.resource)
+
+
+def hours_of(amount_ms: int, resource: str) -> float:
+    """Return the hours of a resource in its own unit: cores, bytes or devices."""
+    return nano_of(amount_ms, resource) / (HOUR_MS * NANO)
+
+
+def shares(run: Run, period: Period) -> Iterator[Share]:
+    """Yield what a run held within a period."""
+    lasted = overlap_ms(run, *period.bounds_ms)
+    if not lasted:
+        return
+    for flavor, amounts in run.amounts.items():
+        for resource, amount in amounts.items():
+            yield Share(flavor, resource, amount * lasted)
+
+
+def merged(records: Iterable[JobRecord]) -> list[JobRecord]:
+    """Return one record per job, with the runs of all its Workloads.
+
+    A job has several Workloads, one after the other, if it is elastic or was changed.
+    """
+    by_job: dict[str, list[JobRecord]] = {}
+    for each in records:
+        by_job.setdefault(each.job_id, []).append(each)
+    return [_merged(each) if len(each) > 1 else each[0] for each in by_job.values()]
+
+
+def _merged(records: list[JobRecord]) -> JobRecord:
+    records.sort(key=lambda each: (each.submitted, each.finished is None, each.finished or 0.0))
+    last = records[-1]
+    runs = sorted((run for each in records for run in each.runs), key=lambda each: each.started)
+    continues = any(each.finished is None for each in records)
+    return msgspec.structs.replace(
+        last,
+        submitted=records[0].submitted,
+        runs=tuple(runs),
+        finished=None if continues else max(each.finished or 0.0 for each in records),
+    )
+
+
+class _Account(msgspec.Struct):
+    """An account in integers."""
+
+    group: str
+    jobs: int = 0
+    preemptions: int = 0
+    waited_ms: int = 0
+    used: Counter[str] = msgspec.field(default_factory=Counter)
+    lost: Counter[str] = msgspec.field(default_factory=Counter)
+
+    def add(self, share: Share, *, lost: bool) -> None:
+        self.used[share.resource] += share.amount_ms
+        if lost:
+            self.lost[share.resource] += share.amount_ms
+
+    def resources(self) -> dict[str, ResourceUsage]:
+        return {
+            name: ResourceUsage(hours_of(used, name), hours_of(self.lost[name], name))
+            for name, used in self.used.items()
+        }
+
+
 def usage(records: Iterable[JobRecord], by: By, period: Period) -> list[Usage]:
     """Return the account of each group, in the order of their names.
 
     A job counts in every group in which it ran. Its waiting time counts once, in its first group.
     """
-    accounts: dict[str, Usage] = {}
-    for record in records:
+    accounts: dict[str, _Account] = {}
+    for record in merged(records):
         groups = _groups(record, by, period)
         for at, group in enumerate(groups):
-            account = accounts.setdefault(group, Usage(group))
+            account = accounts.setdefault(group, _Account(group))
             account.jobs += 1
             if not at:
-                account.waiting_hours += record.waited_s(period.since, period.until) / HOUR_S
-        for run in record.runs:
-            _add(accounts, record, run, by, period)
-    return [accounts[each] for each in sorted(accounts)]
+                account.waited_ms += record.waited_ms(*period.bounds_ms)
+        if groups:
+            for run in record.runs:
+                _add(accounts, record, run, by, period)
+    return [_reported(accounts[each]) for each in sorted(accounts)]
 
 
 def resource_hours(record: JobRecord, period: Period) -> dict[str, ResourceUsage]:
     """Return the hours of one job by resource."""
-    account = Usage("")
+    account = _Account("")
     for run in record.runs:
-        for _, resource, hours in _hours(run, period):
-            _count(account, resource, hours, run)
-    return account.resources
+        for share in shares(run, period):
+            account.add(share, lost=run.lost)
+    return account.resources()
+
+
+def _reported(account: _Account) -> Usage:
+    return Usage(
+        group=account.group,
+        jobs=account.jobs,
+        preemptions=account.preemptions,
+        waiting_hours=account.waited_ms / HOUR_MS,
+        resources=account.resources(),
+    )
 
 
 def _groups(record: JobRecord, by: By, period: Period) -> list[str]:
     """Return the groups of a job in the period; empty if it was submitted or ended outside."""
-    if record.submitted >= period.until or (record.finished or period.until) < period.since:
+    ended = period.until if record.finished is None else record.finished
+    if record.begun >= period.until or ended < period.since:
         return []
     if by is By.TEAM:
         return [record.namespace]
@@ -98,29 +192,12 @@ def _groups(record: JobRecord, by: By, period: Period) -> list[str]:
     return list(found) or [""]
 
 
-def _add(accounts: dict[str, Usage], record: JobRecord, run: Run, by: By, period: Period) -> None:
+def _add(
+    accounts: dict[str, _Account], record: JobRecord, run: Run, by: By, period: Period
+) -> None:
     whole = {By.TEAM: record.namespace, By.USER: record.user, By.QUEUE: run.cluster_queue}
-    touched = set()
-    for flavor, resource, hours in _hours(run, period):
-        account = accounts[whole.get(by, flavor)]
-        _count(account, resource, hours, run)
-        touched.add(account.group)
+    for share in shares(run, period):
+        accounts[whole.get(by, share.flavor)].add(share, lost=run.lost)
     if run.preempted and run.ended is not None and period.since <= run.ended < period.until:
-        for group in touched:
+        for group in set(run.amounts) if by is By.FLAVOR else {whole[by]}:
             accounts[group].preemptions += 1
-
-
-def _hours(run: Run, period: Period) -> Iterator[tuple[str, str, float]]:
-    seconds = run.seconds(period.since, period.until)
-    if not seconds:
-        return
-    for flavor, amounts in run.amounts.items():
-        for resource, amount in amounts.items():
-            yield flavor, resource, as_float(written(amount, resource)) * seconds / HOUR_S
-
-
-def _count(account: Usage, resource: str, hours: float, run: Run) -> None:
-    found = account.resources.setdefault(resource, ResourceUsage())
-    found.hours += hours
-    if run.lost:
-        found.lost += hours

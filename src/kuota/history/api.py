@@ -14,8 +14,9 @@ from kuota.api.base import Json
 from kuota.api.faults import FieldError, Invalid, invalid
 from kuota.kube.clock import time_text
 
-from .accounts import By, Period, ResourceUsage, resource_hours, usage
-from .records import JobRecord
+from .accounts import By, Period, ResourceUsage, merged, resource_hours, usage
+from .charges import ChargePeriod, charges
+from .records import JobRecord, overlap_ms
 
 GROUP = "history.kuota.dev"
 VERSION = "v1alpha1"
@@ -26,10 +27,15 @@ _LIMIT = 500
 
 
 class Report(StrEnum):
-    """What can be read: one row per job, or accounts."""
+    """What can be read: one row per job, accounts, or charges per job and hour or day."""
 
     JOBS = "jobs"
     USAGE = "usage"
+    CHARGES = "charges"
+
+
+KINDS = {Report.JOBS: "JobHistory", Report.USAGE: "UsageReport", Report.CHARGES: "ChargeReport"}
+"""The kind of each document."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -45,6 +51,7 @@ class Question(msgspec.Struct, frozen=True):
     period: Period
     by: By = By.TEAM
     limit: int = _LIMIT
+    every: ChargePeriod = ChargePeriod.DAY
 
 
 class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -87,38 +94,51 @@ def parse_path(given: str) -> Place | None:
 
 
 def parse_query(query: Mapping[str, str], now: float) -> Question:
-    """Return the parameters: since, until, by and limit. Raises Invalid with all faults."""
+    """Return the parameters: since, until, by, limit and every. Raises Invalid with all faults."""
     faults: list[FieldError] = []
-    until = _time(query, "until", now, faults)
+    # What has not happened yet is not counted.
+    until = min(_time(query, "until", now, faults), now)
     since = _time(query, "since", 0.0, faults)
     by, limit = query.get("by", By.TEAM), query.get("limit", str(_LIMIT))
+    every = query.get("every", ChargePeriod.DAY)
     if by not in tuple(By):
         faults.append(invalid("by", by, f"must be one of {', '.join(By)}"))
+    if every not in tuple(ChargePeriod):
+        faults.append(invalid("every", every, f"must be one of {', '.join(ChargePeriod)}"))
     if not (limit.isascii() and limit.isdigit() and 0 < int(limit[:9]) <= MOST_JOBS):
         faults.append(invalid("limit", limit, f"must be a number from 1 to {MOST_JOBS}"))
     if not faults and since >= until:
-        faults.append(invalid("since", query.get("since", ""), "must be before until"))
+        reason = "must be before until, and in the past"
+        faults.append(invalid("since", query.get("since", ""), reason))
     if faults:
         raise Invalid(faults)
-    return Question(Period(since, until), By(by), int(limit))
+    return Question(Period(since, until), By(by), int(limit), ChargePeriod(every))
 
 
 def document(place: Place, question: Question, records: Iterable[JobRecord]) -> Json:
-    """Return the report. The newest jobs come first."""
-    kind = "JobHistory" if place.report is Report.JOBS else "UsageReport"
+    """Return the report. The newest jobs come first. Raises TooManyCharges."""
     body: Json = {
         "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": kind,
+        "kind": KINDS[place.report],
         "since": _text(question.period.since),
         "until": _text(question.period.until),
     }
-    if place.report is Report.USAGE:
-        found = usage(records, question.by, question.period)
-        return body | {"by": str(question.by), "items": msgspec.to_builtins(found)}
-    rows = [each for each in records if each.submitted < question.period.until]
-    rows.sort(key=lambda each: (-(each.finished or question.period.until), -each.submitted))
-    items = [msgspec.to_builtins(_row(each, question.period)) for each in rows[: question.limit]]
-    return body | {"items": items, "remaining": max(0, len(rows) - question.limit)}
+    match place.report:
+        case Report.USAGE:
+            found = usage(records, question.by, question.period)
+            return body | {"by": str(question.by), "items": msgspec.to_builtins(found)}
+        case Report.CHARGES:
+            made = charges(records, question.period, question.every)
+            return body | {"every": str(question.every), "items": msgspec.to_builtins(made)}
+    return body | _jobs(question, records)
+
+
+def _jobs(question: Question, records: Iterable[JobRecord]) -> Json:
+    until, limit = question.period.until, question.limit
+    rows = [each for each in merged(records) if each.begun < until]
+    rows.sort(key=lambda each: (-(each.finished or until), -each.submitted))
+    items = [msgspec.to_builtins(_row(each, question.period)) for each in rows[:limit]]
+    return {"items": items, "remaining": max(0, len(rows) - limit)}
 
 
 def _row(record: JobRecord, period: Period) -> JobRow:
@@ -136,8 +156,8 @@ def _row(record: JobRecord, period: Period) -> JobRow:
         finished=_text(record.finished) if record.finished is not None else "",
         outcome=str(record.outcome),
         cause=record.cause,
-        waited_seconds=record.waited_s(0.0, period.until),
-        ran_seconds=sum(each.seconds(0.0, period.until) for each in record.runs),
+        waited_seconds=record.waited_ms(*whole.bounds_ms) / 1000,
+        ran_seconds=sum(overlap_ms(each, *whole.bounds_ms) for each in record.runs) / 1000,
         preemptions=record.preemptions,
         resources=resource_hours(record, whole),
     )

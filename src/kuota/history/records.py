@@ -8,13 +8,15 @@ the deletion of a Workload, and a change of its amounts while it runs, have no t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
 
 from kuota.api.base import Condition, by_type
 from kuota.api.core import AUTHOR
+from kuota.api.quantity import QuantityError, amount
+from kuota.api.resources import pod_requests
 from kuota.api.workload import Workload
 from kuota.bridge.held_amounts import HeldAmounts, held_amounts
 
@@ -42,6 +44,11 @@ RESIZED = "Resized"
 DELETED = "Deleted"
 EVICTED = "Evicted"
 PREEMPTED = "Preempted"
+PODS_READY_TIMEOUT = "PodsReadyTimeout"
+MOST_LABELS = 64
+"""How many labels of a job are recorded."""
+_OWN_DOMAINS = ("kueue.x-k8s.io", "kuota.dev", "batch.kubernetes.io")
+"""Labels of these domains describe how a job runs, not whom it runs for."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -49,7 +56,8 @@ class Run(msgspec.Struct, frozen=True):
 
     `admitted` is the time of the admission that the run belongs to: earlier than `started` if the
     amounts have changed since. `ending` is FINISHED, RESIZED, DELETED, or the reason of the
-    eviction, such as PREEMPTED. It is empty while the run continues.
+    eviction, such as PREEMPTED. It is empty while the run continues. `ready` states whether all
+    pods were ready at some time since the admission; None if the Workload does not report it.
     """
 
     admitted: float
@@ -58,6 +66,7 @@ class Run(msgspec.Struct, frozen=True):
     amounts: HeldAmounts
     ended: float | None = None
     ending: str = ""
+    ready: bool | None = None
 
     @property
     def lost(self) -> bool:
@@ -72,14 +81,21 @@ class Run(msgspec.Struct, frozen=True):
         """Whether a part of the run, which may have no length, is within a period."""
         return self.started < until and (self.ended is None or self.ended >= since)
 
-    def seconds(self, since: float, until: float) -> float:
-        """Return how long the run lasted within a period."""
-        end = until if self.ended is None else min(self.ended, until)
-        return max(0.0, end - max(self.started, since))
+
+class Interval(msgspec.Struct, frozen=True):
+    """From `started` up to `ended`, which is None while it continues."""
+
+    started: float
+    ended: float | None = None
 
 
 class JobRecord(msgspec.Struct, frozen=True):
-    """What is known about one job. `workload` and `job` are names; `user` is "" if unknown."""
+    """What is known about one Workload and its job.
+
+    `workload` and `job` are names; `user` is "" if unknown. Workloads of one job have the same
+    `job_uid`. `requests` are the amounts that the job needs, by resource, and `held` the times in
+    which it was deactivated, so that it did not wait for quota.
+    """
 
     uid: str
     namespace: str
@@ -93,6 +109,15 @@ class JobRecord(msgspec.Struct, frozen=True):
     finished: float | None = None
     outcome: Outcome = Outcome.NONE
     cause: str = ""
+    job_uid: str = ""
+    labels: dict[str, str] = {}
+    requests: dict[str, int] = {}
+    held: tuple[Interval, ...] = ()
+
+    @property
+    def job_id(self) -> str:
+        """Identifies the job: equal for all Workloads of one job."""
+        return self.job_uid or self.uid
 
     @property
     def running(self) -> Run | None:
@@ -100,18 +125,40 @@ class JobRecord(msgspec.Struct, frozen=True):
         return self.runs[-1] if self.runs and self.runs[-1].ended is None else None
 
     @property
+    def begun(self) -> float:
+        """When the job was submitted, or first ran, if clocks differ."""
+        return min((self.submitted, *(each.started for each in self.runs)))
+
+    @property
     def preemptions(self) -> int:
         return sum(each.preempted for each in self.runs)
 
-    def waited_s(self, since: float, until: float) -> float:
-        """Return how long the job waited for its runs within a period."""
-        begin, waited = self.submitted, 0.0
-        for run in self.runs:
-            waited += max(0.0, min(run.started, until) - max(begin, since))
-            begin = run.ended if run.ended is not None else until
-        if self.finished is None and self.running is None:
-            waited += max(0.0, until - max(begin, since))
-        return waited
+    def waiting(self) -> Iterator[Interval]:
+        """Yield the times between submission and end in which no run of the job continued."""
+        begin: float | None = self.submitted
+        for run in sorted(self.runs, key=lambda each: each.started):
+            if begin is None:
+                return
+            if run.started > begin:
+                yield Interval(begin, run.started)
+            begin = None if run.ended is None else max(begin, run.ended)
+        if begin is not None and (self.finished is None or self.finished > begin):
+            yield Interval(begin, self.finished)
+
+    def waited_ms(self, since: int, until: int) -> int:
+        """Return how long the job waited within a period."""
+        return sum(overlap_ms(each, since, until) for each in self.waiting())
+
+
+def milliseconds(moment: float) -> int:
+    """Return a time as an integer, so that sums of durations are exact."""
+    return round(moment * 1000)
+
+
+def overlap_ms(interval: Interval | Run, since: int, until: int) -> int:
+    """Return how long an interval lasted within a period, which is in milliseconds."""
+    end = until if interval.ended is None else min(milliseconds(interval.ended), until)
+    return max(0, end - max(milliseconds(interval.started), since))
 
 
 def recorded(known: JobRecord | None, workload: Workload, now: float) -> JobRecord:
@@ -119,17 +166,18 @@ def recorded(known: JobRecord | None, workload: Workload, now: float) -> JobReco
 
     `now` is used only for changes that have no timestamp.
     """
-    record = known or _new(workload)
-    if record.finished is not None:
-        return record
+    if known is not None and known.finished is not None:
+        return known
+    record = _described(known or _new(workload), workload, now)
     conditions = by_type(workload.status.conditions)
     finished = _true(conditions, FINISHED)
     if finished is None or record.running is None:
         record = _ran(record, workload, conditions, now)
+    record = _with_readiness(record, conditions)
     if finished is None:
         return record
-    at = _time(finished, now)
-    record = _closed(record, at, FINISHED)
+    record = _closed(record, _time(finished, now), FINISHED)
+    at = _after_runs(record, _time(finished, now))
     outcome = _OUTCOMES.get(finished.reason, Outcome.SUCCEEDED)
     cause = "" if outcome is Outcome.SUCCEEDED else finished.message
     return msgspec.structs.replace(record, finished=at, outcome=outcome, cause=cause)
@@ -143,26 +191,96 @@ def forgotten(record: JobRecord, workload: Workload | None, now: float) -> JobRe
         return record
     deleted = workload.metadata.deletion_timestamp if workload is not None else None
     at = deleted.timestamp() if deleted is not None else now
-    return msgspec.structs.replace(
-        _closed(record, at, DELETED), finished=at, outcome=Outcome.DELETED
-    )
+    record = _closed(record, at, DELETED)
+    at = _after_runs(record, at)
+    return msgspec.structs.replace(record, finished=at, outcome=Outcome.DELETED)
+
+
+def _after_runs(record: JobRecord, at: float) -> float:
+    """Return the end of a job, which is no earlier than that of its last run.
+
+    Clocks of different machines differ.
+    """
+    ended = record.runs[-1].ended if record.runs else None
+    return at if ended is None else max(at, ended)
 
 
 def _new(workload: Workload) -> JobRecord:
     metadata = workload.metadata
     owners = metadata.owner_references or []
-    owner = next((each for each in owners if each.controller), owners[0] if owners else None)
+    owner = next((each for each in owners if each.controller), None)
     created = metadata.creation_timestamp
+    # The pods of a group own its Workload together, which has the name of the group.
+    alone = owners[0].kind if owners else "Workload"
     return JobRecord(
         uid=metadata.uid,
         namespace=metadata.namespace,
         workload=metadata.name,
-        kind=owner.kind if owner is not None else "Workload",
+        kind=owner.kind if owner is not None else alone,
         job=owner.name if owner is not None else metadata.name,
         queue=workload.spec.queue_name,
         user=metadata.annotation(AUTHOR),
         submitted=created.timestamp() if created is not None else 0.0,
+        job_uid=owner.uid if owner is not None else "",
     )
+
+
+def _described(record: JobRecord, workload: Workload, now: float) -> JobRecord:
+    """Return the record with what users may change at any time."""
+    held = record.held
+    inactive = workload.spec.active is False
+    if inactive and (not held or held[-1].ended is not None):
+        held = (*held, Interval(now))
+    elif not inactive and held and held[-1].ended is None:
+        held = (*held[:-1], Interval(held[-1].started, max(now, held[-1].started)))
+    return msgspec.structs.replace(
+        record,
+        queue=workload.spec.queue_name,
+        labels=_labels(workload),
+        requests=_requests(workload) or record.requests,
+        held=held,
+    )
+
+
+def _labels(workload: Workload) -> dict[str, str]:
+    """Return the labels of the Workload and of its pods, without those of Kubernetes itself."""
+    found: dict[str, str] = {}
+    for each in workload.spec.pod_sets or []:
+        found = (each.template.metadata.labels or {}) | found
+    found |= workload.metadata.labels or {}
+    own = sorted(name for name in found if not _internal(name))
+    return {name: found[name] for name in own[:MOST_LABELS]}
+
+
+def _internal(label: str) -> bool:
+    domain = label.rpartition("/")[0]
+    ours = any(domain == each or domain.endswith(f".{each}") for each in _OWN_DOMAINS)
+    return ours or label in ("controller-uid", "job-name")
+
+
+def _requests(workload: Workload) -> dict[str, int]:
+    """Return the amounts that all pods request; empty if they cannot be parsed."""
+    found: dict[str, int] = {}
+    try:
+        for each in workload.spec.pod_sets or []:
+            for resource, nano in pod_requests(each.template.spec).items():
+                found[resource] = found.get(resource, 0) + amount(nano, resource) * each.count
+    except QuantityError:
+        return {}
+    return {resource: wanted for resource, wanted in found.items() if wanted > 0}
+
+
+def _with_readiness(record: JobRecord, conditions: Mapping[str, Condition]) -> JobRecord:
+    """Return the record with whether the pods of its continuing run were ready at some time."""
+    running, reported = record.running, conditions.get("PodsReady")
+    if running is None or running.ready or reported is None:
+        return record
+    # The condition may still be that of an earlier run.
+    ready = reported.status == "True" and _time(reported, 0.0) >= running.admitted
+    if running.ready == ready:
+        return record
+    run = msgspec.structs.replace(running, ready=ready)
+    return msgspec.structs.replace(record, runs=(*record.runs[:-1], run))
 
 
 def _ran(
@@ -180,7 +298,8 @@ def _ran(
     if running is not None and running.admitted == at:
         if running.amounts == amounts:
             return record
-        record, run = _closed(record, now, RESIZED), msgspec.structs.replace(run, started=now)
+        record = _closed(record, now, RESIZED)
+        run = msgspec.structs.replace(run, started=max(now, running.started), ready=running.ready)
     elif running is not None:
         # An eviction and another reservation were not observed.
         record = _evicted(record, conditions, now)

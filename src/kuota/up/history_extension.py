@@ -13,6 +13,7 @@ from kuota.api.base import Json
 from kuota.api.faults import Invalid
 from kuota.api.kueue import GROUP as KUEUE
 from kuota.history import api
+from kuota.history.charges import TooManyCharges
 from kuota.history.database import read
 from kuota.server.auth import Access
 from kuota.server.requests import Request, Response
@@ -57,4 +58,7 @@ class HistoryExtension:
             raise StatusError(
                 503, "ServiceUnavailable", f"the history cannot be read: {error}"
             ) from None
-        return api.document(place, question, records)
+        try:
+            return api.document(place, question, records)
+        except TooManyCharges as error:
+            raise StatusError(413, "RequestEntityTooLarge", str(error)) from None

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The output of `kuota history`, `kuota usage` and `kuota export focus`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cli.cluster import Cluster
+from history.focus_rules import faults
+from kuota.history.database import HistoryFile, Progress
+from kuota.history.records import JobRecord, Outcome, Run
+from kuota.up.history_extension import HistoryExtension
+
+GPU = "nvidia.com/gpu"
+HOUR = 3600.0
+START = datetime(2026, 1, 10, 22, tzinfo=UTC).timestamp()
+NOW = START + 50 * HOUR
+JANUARY = ("--since", "2026-01-01", "--until", "2026-02-01")
+
+
+def record(team: str, number: int, preempted: bool = False) -> JobRecord:
+    """Return a job that held two GPUs for four hours, an hour of which may be lost."""
+    amounts = {"a100": {GPU: 2, "memory": 2**30}}
+    end = START + 4 * HOUR
+    runs: tuple[Run, ...] = (Run(START, START, "lab", amounts, end, "Finished"),)
+    if preempted:
+        first = Run(START, START, "lab", amounts, START + HOUR, "Preempted")
+        second = Run(START + HOUR, START + HOUR, "lab", amounts, end, "Finished")
+        runs = (first, second)
+    return JobRecord(
+        f"{team}{number}", team, f"job-j{number}", "Job", f"j{number}", "gpu", "ann",
+        START - HOUR, runs, end, Outcome.SUCCEEDED, labels={"project": "x"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def server(cluster: Cluster, tmp_path: Path) -> Cluster:
+    path = str(tmp_path / "history.db")
+    file = HistoryFile(path)
+    jobs = record("vision", 1, preempted=True), record("speech", 2)
+    file.write(*jobs, progress=Progress("1", NOW))
+    file.close()
+    cluster.api.extensions.append(HistoryExtension(path, lambda: NOW))
+    return cluster
+
+
+def test_history_shows_outcome_hours_preemptions_and_lost_work(server: Cluster) -> None:
+    first, *rows = server.kuota("history", "-A", *JANUARY).splitlines()
+    assert ["JOB", "USER", "QUEUE", "OUTCOME", "FINISHED"] == first.split()[1:6]
+    assert first.split()[-4:] == ["RAN", "USED", "PREEMPTED", "LOST"]
+    vision = next(each for each in rows if each.startswith("vision"))
+    assert "ann" in vision
+    assert "Succeeded" in vision
+    assert vision.endswith("8.00 gpu-hours   1           2.00 gpu-hours")
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "csv", "json", "yaml"])
+@pytest.mark.parametrize("command", ["history", "usage"])
+def test_every_format_is_available(server: Cluster, command: str, form: str) -> None:
+    sought = "j1" if command == "history" else "vision"
+    assert sought in server.kuota(command, "-n", "vision", *JANUARY, "-o", form)
+
+
+@pytest.mark.parametrize("by", ["team", "queue", "user", "flavor"])
+def test_usage_adds_up_by_every_group(server: Cluster, by: str) -> None:
+    found = csv.DictReader(
+        server.kuota("usage", "-A", "--by", by, *JANUARY, "-o", "csv").splitlines()
+    )
+    assert 16 == sum(float(each[f"{GPU} hours"]) for each in found)
+
+
+def test_the_future_is_not_counted(server: Cluster) -> None:
+    period = "--since", "2026-01-01", "--until", "2030-01-01"
+    found = json.loads(server.kuota("usage", "-A", *period, "-o", "json"))
+    assert "2026-01-13T00:00:00Z" == found["until"]
+
+
+def test_the_export_is_a_focus_dataset_of_whole_days(server: Cluster) -> None:
+    text = server.kuota("export", "focus", "-A", *JANUARY, "--resource", GPU)
+    found = list(csv.DictReader(text.splitlines()))
+    assert [] == faults(list(found[0]), found)
+    days = {(e["SubAccountId"], e["ChargePeriodStart"][:10]): e["ConsumedQuantity"] for e in found}
+    assert {
+        ("speech", "2026-01-10"): "4",
+        ("speech", "2026-01-11"): "4",
+        ("vision", "2026-01-10"): "4",
+        ("vision", "2026-01-11"): "4",
+    } == days
+    assert '{"project": "x"}' == found[0]["Tags"]
+    assert {"0"} == {each["BilledCost"] for each in found}
+
+
+def test_the_export_multiplies_prices(server: Cluster) -> None:
+    prices = server.folder / "prices.yaml"
+    prices.write_text("currency: EUR\nprices:\n- {resource: nvidia.com/gpu, perHour: 1.5}\n")
+    text = server.kuota("export", "focus", "-n", "vision", *JANUARY, "--prices", str(prices))
+    found = list(csv.DictReader(text.splitlines()))
+    assert [] == faults(list(found[0]), found)
+    assert 12 == sum(float(each["BilledCost"]) for each in found)
+
+
+def test_exports_that_follow_one_another_neither_overlap_nor_leave_a_gap(server: Cluster) -> None:
+    hours = "--charge-period", "hour", "--resource", GPU
+    times = "2026-01-10T00:00", "2026-01-11T00:30", "2026-01-12"
+    parts = [
+        list(csv.DictReader(server.kuota(
+            "export", "focus", "-A", "--since", since, "--until", until, *hours
+        ).splitlines()))
+        for since, until in pairwise(times)
+    ]  # fmt: skip
+    assert [4, 4] == [len(each) for each in parts]
+    assert 16 == sum(float(row["ConsumedQuantity"]) for part in parts for row in part)
+
+
+def test_faults_of_the_export_are_explained(server: Cluster) -> None:
+    assert "no complete day" in server.kuota("export", "focus", "--since", "0s", code=2)
+    prices = server.folder / "prices.yaml"
+    prices.write_text("currency: euro\nprices: [{resource: '', perHour: x}]")
+    words = server.kuota("export", "focus", "--prices", str(prices), code=1)
+    assert all(each in words for each in ("currency", "prices[0].perHour", "prices[0].resource"))
+    assert "missing.yaml" in server.kuota("export", "focus", "--prices", "missing.yaml", code=1)
+
+
+def test_a_server_without_a_history_is_named(cluster: Cluster) -> None:
+    assert "keeps no history" in cluster.kuota("history", code=1)
