@@ -33,6 +33,7 @@ SHARED = frozenset(
         "fields",
         "job_webhook",
         "kind",
+        "members",
         "pod_parent",
         "registry",
         "template_kind",

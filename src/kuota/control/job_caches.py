@@ -19,6 +19,7 @@ from kuota.api.rules.metadata import label
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.composed import Composed
 from kuota.bridge.jobs.kind import JobKey, JobKind, Referring, Skipping
+from kuota.bridge.jobs.members import Members, identity_of
 from kuota.bridge.jobs.pod_parent import PodParent
 from kuota.kube.cache import Indexer
 from kuota.kube.client import Client
@@ -32,7 +33,6 @@ from .cluster_caches import POD
 NAMESPACE = "namespace"
 PRIORITY = "priority class"
 REFERENCE = "reference"
-GROUP = "group"
 PARENT = "parent"
 
 
@@ -55,6 +55,8 @@ class JobCaches:
         self._clock = clock
         self._gates = gates
         self._kinds = {each.group_kind: each for each in kinds}
+        self._members: dict[JobKey, Members[Any]] = {}
+        """The members of each composed job."""
         self.resources: dict[str, Resource] = {}
         """The resource of each kind that effects name."""
         self._composed = [each for each in self._kinds.values() if isinstance(each, Composed)]
@@ -64,6 +66,8 @@ class JobCaches:
             for at, each in self._kinds.items()
             if each.objects == each.group_kind
         }
+        for at in {each.member for each in self._composed}.intersection(self.informers):
+            self.informers[at].observe(partial(self._member_changed, at))
         related = {at for each in self._parents for at in each.related}.difference(self.informers)
         self._all = self.informers | {at: self._related_informer(at) for at in sorted(related)}
 
@@ -75,8 +79,6 @@ class JobCaches:
         resource, at = Resource.of(kind.gvk, kind.plural), kind.group_kind
         self.resources[kind.name] = resource
         indexers: dict[str, Any] = _open_job_indexers(kind)
-        if any(each.member == at for each in self._composed):
-            indexers[GROUP] = lambda obj: [str(each) for each in self._groups_of(at, obj)]
         if any(at == each.pods or at in each.related for each in self._parents):
             indexers[PARENT] = partial(self._words, at)
         if at == POD:
@@ -110,6 +112,23 @@ class JobCaches:
             name = kind.group_of(member, self._gates) if kind.member == at else ""
             if name:
                 yield JobKey(_at(kind), Key(key_of(member).namespace, name))
+
+    def _member_changed(self, at: GroupKind, old: Json | None, new: Json | None) -> None:
+        """Update the composed jobs that an object belongs to, and those that it belonged to."""
+        for obj in filter(None, (old, new)):
+            for job in self._groups_of(at, obj):
+                members = self._members.get(job)
+                if members is None:
+                    read = self.informers[at].get
+                    members = self._members[job] = Members(job.key.namespace, read)
+                if obj is new:
+                    kind = self._kinds[job.kind]
+                    assert isinstance(kind, Composed)
+                    members.put(kind.described(obj))
+                else:
+                    members.drop(identity_of(obj))
+                if not members:
+                    del self._members[job]
 
     def _words(self, at: GroupKind, obj: Json) -> list[str]:
         return [str(each) for each in self._parents_of(at, obj)]
@@ -177,17 +196,17 @@ class JobCaches:
         return informer.get(job.key) if informer is not None else None
 
     def _composition(self, kind: Composed, job: JobKey) -> Json | None:
-        informer = self.informers[kind.member]
-        members = informer.indexed(GROUP, str(job))
-        if not members:
+        members = self._members.get(job)
+        if members is None:
             return None
-        now, stale = self._clock.now().timestamp(), informer.error is not None
+        stale = self.informers[kind.member].error is not None
+        now = self._clock.now().timestamp()
         return kind.compose(job.key, members, self._gates, now, stale=stale)
 
     def together(self, at: GroupKind, obj: Json) -> list[Json]:
         """Return the objects that form one job with this one, including it."""
         for group in self._groups_of(at, obj):
-            return list(self.informers[at].indexed(GROUP, str(group)))
+            return list(self._members.get(group) or [obj])
         return [obj]
 
     def pods_of(self, kind: PodParent, parent: JobKey) -> list[Json]:

@@ -11,15 +11,15 @@ from kuota.api.base import Json, Key
 from kuota.api.gates import Gate
 from kuota.api.kueue import MULTIKUEUE
 from kuota.api.rules.job_common import queue_name
-from kuota.api.rules.report import child, mapping, string_map, text
+from kuota.api.rules.report import child, string_map, text
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
-from kuota.bridge.jobs.composed import Composed, Terminating
+from kuota.bridge.jobs.composed import Composed, Terminating, members_of
 from kuota.bridge.jobs.job_webhook import NAMESPACE, waits_for_quota
-from kuota.bridge.jobs.kind import JobKey, JobKind, key_of, resolved
+from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
 from kuota.bridge.jobs.pod_parent import ParentView, PodParent, reconcile_parent
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
@@ -131,7 +131,7 @@ class JobReconciler:
         """Return the key of a job, or those of the members of a composed one."""
         if not isinstance(kind, Composed):
             return [at.key]
-        return [key_of(mapping(each)) for each in (self._world.job(at) or {}).get("items") or ()]
+        return members_of(self._world.job(at) or {}).keys()
 
     async def _reconcile_parent(self, kind: PodParent, at: JobKey) -> PassResult:
         """Reconcile an object whose Pods are queued."""

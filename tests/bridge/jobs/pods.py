@@ -13,6 +13,7 @@ from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Event
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import owners_of
+from kuota.bridge.jobs.composed import composed
 from kuota.bridge.jobs.pod_group import PodGroup
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
 
@@ -57,7 +58,7 @@ def pod(name: str, *, of: int = 2, queue: str = "main", cpu: str = "1", **fields
 def passed(*pods: Json, workload: Json | None = None, gates: Gates | None = None) -> PassResult:
     """One pass over the group."""
     config = replace(CONFIG, gates=gates or Gates())
-    job = GROUP.compose(KEY, pods, config.gates, NOON) if pods else None
+    job = composed(GROUP, KEY, pods, config.gates, NOON) if pods else None
     stored = (StoredWorkload.of(workload),) if workload is not None else ()
     view = JobView(key=KEY, kind=GROUP, job=job, workloads=stored, namespace={}, config=config)
     return reconcile_job(view, NOON)

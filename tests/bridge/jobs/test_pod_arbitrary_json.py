@@ -18,7 +18,7 @@ from kuota.api.gates import Gates
 from kuota.api.podset import Injection, MergeConflict
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.jobs.ancestor import owners_of
-from kuota.bridge.jobs.composed import StopCause
+from kuota.bridge.jobs.composed import StopCause, composed
 from kuota.bridge.jobs.deployment import Deployment
 from kuota.bridge.jobs.job_webhook import defaulted, faults_of
 from kuota.bridge.jobs.kind import PodSetsUnknown
@@ -75,7 +75,7 @@ def test_no_function_fails_on_a_group_with_a_malformed_pod(data: st.DataObject) 
     pods.passed(*some)
     pods.passed(*some, workload=workload)
     kind = PodGroup()
-    job = kind.compose(pods.KEY, some, Gates(), pods.NOON)
+    job = composed(kind, pods.KEY, some, Gates(), pods.NOON)
     kind.reclaimable(job, exact=True), kind.end(job), kind.active(job), kind.pods_ready(job)
 
 

@@ -10,6 +10,7 @@ from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.bridge.draft import PassResult
 from kuota.bridge.effects import Create, Delete, Event, Patch, StatusPatch
+from kuota.bridge.jobs.composed import composed
 from kuota.bridge.jobs.pod_group import PodGroup
 
 
@@ -140,9 +141,9 @@ def test_the_pods_of_a_deleted_workload_are_deleted_with_the_reason_and_released
 def test_a_group_that_cannot_be_retried_ends_when_its_last_pod_ends() -> None:
     kind, last = PodGroup(), {f"{PREFIX}retriable-in-group": "false"}
     pods = [pod("a", gated=False, phase="Failed", annotations=last), pod("b", phase="Running")]
-    assert kind.end(kind.compose(KEY, pods, Gates(), NOON)) is None
+    assert kind.end(composed(kind, KEY, pods, Gates(), NOON)) is None
     pods[1] = pod("b", gated=False, phase="Succeeded")
-    end = kind.end(kind.compose(KEY, pods, Gates(), NOON))
+    end = kind.end(composed(kind, KEY, pods, Gates(), NOON))
     assert end is not None
     assert "Pods succeeded: 1/2." == end.message
 
@@ -150,7 +151,7 @@ def test_a_group_that_cannot_be_retried_ends_when_its_last_pod_ends() -> None:
 def test_a_serving_group_never_ends_and_does_not_follow_the_queue_of_its_pods() -> None:
     kind, serving = PodGroup(), {f"{PREFIX}pod-group-serving": "true"}
     pods = [pod("a", of=1, gated=False, phase="Succeeded", annotations=serving)]
-    job = kind.compose(KEY, pods, Gates(), NOON)
+    job = composed(kind, KEY, pods, Gates(), NOON)
     assert kind.end(job) is None
     assert not kind.reclaimable(job, exact=False)
     assert not kind.follows_queue(job)
@@ -158,5 +159,5 @@ def test_a_serving_group_never_ends_and_does_not_follow_the_queue_of_its_pods() 
 
 def test_the_oldest_pod_speaks_for_the_group() -> None:
     old = pod("z", created="2025-12-31T00:00:00Z", queue="first")
-    job = PodGroup().compose(KEY, [pod("a"), old], Gates(), NOON)
+    job = composed(PodGroup(), KEY, [pod("a"), old], Gates(), NOON)
     assert "first" == job["metadata"]["labels"][f"{PREFIX}queue-name"]

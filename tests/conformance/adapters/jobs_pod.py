@@ -21,6 +21,7 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import owners_of
+from kuota.bridge.jobs.composed import composed
 from kuota.bridge.jobs.kind import JobKind, key_of
 from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.pod_group import PodGroup
@@ -95,7 +96,7 @@ def _job(kind: JobKind, key: Key, pods: list[Json], gates: Gates, run: Run) -> J
     expected = whole(run.inputs.get("excessPodsExpectations")) or []
     waiting = {"namespace": key.namespace, "name": key.name}
     stale = any(each["key"] == waiting and each["uids"] for each in expected)
-    return GROUP.compose(key, members, gates, run.now, stale=stale)
+    return composed(GROUP, key, members, gates, run.now, stale=stale)
 
 
 def _with_group_workload(view: JobView, workloads: list[Json]) -> JobView:

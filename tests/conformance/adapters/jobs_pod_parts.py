@@ -13,7 +13,7 @@ from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.api.gates import Gate
 from kuota.bridge.effects import Delete, Event, StatusPatch
 from kuota.bridge.jobs.ancestor import owned, owners_of
-from kuota.bridge.jobs.composed import StopCause
+from kuota.bridge.jobs.composed import StopCause, composed
 from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.pod_gates import has_gate, role, with_gate, without_gate
 from kuota.bridge.jobs.pod_group import PodGroup
@@ -72,7 +72,7 @@ def pod_sets(run: Run) -> None:
     pod, members = whole(given["pod"]), whole(given["list"])["items"] or []
     if given["isGroup"]:
         key = Key(pod["metadata"]["namespace"], GROUP.group_of(pod, gates))
-        found = GROUP.pod_sets(GROUP.compose(key, members, gates, 0.0), gates)
+        found = GROUP.pod_sets(composed(GROUP, key, members, gates, 0.0), gates)
     else:
         found = POD.pod_sets(pod, gates)
     same(run.expected["wantPodSets"], found)
@@ -84,7 +84,7 @@ def ready(run: Run) -> None:
     pod, members = whole(given["pod"]), whole(given["list"])["items"] or []
     if given["isGroup"]:
         # The test gives the size of the group only on the Pod that stands for it.
-        job = GROUP.compose(Key("", ""), members, gates, 0.0) | {"metadata": pod["metadata"]}
+        job = composed(GROUP, Key("", ""), members, gates, 0.0) | {"metadata": pod["metadata"]}
         found = GROUP.pods_ready(job)
     else:
         found = POD.pods_ready(pod)
@@ -99,7 +99,7 @@ def active(run: Run) -> None:
     named = "FastQuotaReleaseInPodIntegration"
     same(run.inputs["enableFastQuotaRelease"], bool(run.gates.get(named)))
     members = (fields.get("list") or {}).get("items") or []
-    job = GROUP.compose(Key("ns", "group"), members, gates, run.now)
+    job = composed(GROUP, Key("ns", "group"), members, gates, run.now)
     same(run.expected["want"], GROUP.active(job))
 
 
@@ -141,7 +141,7 @@ def woken(run: Run) -> None:
 def role_limit(run: Run) -> None:
     count, gates = run.inputs["roleCount"], gates_of(run)
     pods = [_pod_of_role(each, count) for each in range(count)]
-    found = GROUP.prepare(GROUP.compose(Key("ns", "test-group"), pods, gates, 0.0), gates)
+    found = GROUP.prepare(composed(GROUP, Key("ns", "test-group"), pods, gates, 0.0), gates)
     same(bool(run.expected["wantErr"]), bool(found.refused))
 
 

@@ -11,7 +11,7 @@ from kuota.api.rules.report import child, elements, mapping, text
 
 from ..draft import StoredWorkload
 from ..inbound_workload import replaces
-from ..jobs.composed import Composed
+from ..jobs.composed import Composed, members_of
 from .construct import NO_MATCH, constructed, follow
 from .find_slice import Found, find_slice
 from .job_pass import JobPass
@@ -94,17 +94,17 @@ def _composed(job_pass: JobPass, kind: Composed) -> list[StoredWorkload]:
 
 def _adopt_all(job_pass: JobPass, kind: Composed, stored: StoredWorkload) -> None:
     """Make every member an owner of the Workload."""
-    wanted = kind.workload_metadata(job_pass.job)["ownerReferences"]
-    before = list(map(mapping, elements(child(stored.json, "metadata").get("ownerReferences"))))
-    known = {(each.get("kind"), each.get("name"), each.get("uid")) for each in before}
-    added = [each for each in wanted if (each["kind"], each["name"], each["uid"]) not in known]
+    owners, member = stored.obj.metadata.owner_references or (), kind.member[1]
+    known = {(each.name, each.uid) for each in owners if each.kind == member}
+    added = [kind.owner(each) for each in members_of(job_pass.job).others(known)]
     if not added:
         return
+    before = map(mapping, elements(child(stored.json, "metadata").get("ownerReferences")))
     # A member that was created again under the same name takes the place of the previous one.
     again = {(each["kind"], each["name"]) for each in added}
-    before = [each for each in before if (each.get("kind"), each.get("name")) not in again]
+    kept = [each for each in before if (each.get("kind"), each.get("name")) not in again]
     with job_pass.draft(stored) as draft:
-        draft.patch({"metadata": {"ownerReferences": [*before, *added]}})
+        draft.patch({"metadata": {"ownerReferences": [*kept, *added]}})
         draft.record_event("OwnerReferencesAdded", f"Added {len(added)} owner reference(s)")
 
 

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from kuota.api.base import Json, Key
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.metadata import elastic
-from kuota.api.rules.report import child, elements, mapping
+from kuota.api.rules.report import child
 
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Effect, Event
-from ..jobs.composed import Composed, Match, StopCause, Terminating
+from ..jobs.composed import Composed, Match, StopCause, Terminating, members_of
 from ..jobs.kind import Elastic, Finalizing, JobKind, key_of
+from ..jobs.members import Identity, identity_of
 from ..lifecycle_view import JobView
 from .slices import Chain
 
@@ -39,7 +40,7 @@ class JobPass:
         self.missing: ClassMissing | None = None
         self.refused = ""
         self._effects: list[Effect] = []
-        self._first = self.keys[:1]
+        self._first = self._first_key()
 
     @property
     def key(self) -> Key:
@@ -74,16 +75,25 @@ class JobPass:
     def busy(self) -> bool:
         """Whether the job has pods, or its pods may still have processes."""
         occupied = self.view.occupied or ()
-        return self.kind.active(self.job) or any(
-            child(each, "metadata").get("uid") in occupied for each in self.objects
-        )
+        return self.kind.active(self.job) or any(uid in occupied for _, uid in self._identities)
 
     @property
     def objects(self) -> list[Json]:
         """The job, or the members of a composed one."""
+        return list(members_of(self.job)) if isinstance(self.kind, Composed) else [self.job]
+
+    @property
+    def _identities(self) -> Collection[Identity]:
         if isinstance(self.kind, Composed):
-            return [mapping(each) for each in elements(self.job.get("items"))]
-        return [self.job]
+            return members_of(self.job).identities()
+        return [identity_of(self.job)]
+
+    def _first_key(self) -> list[Key]:
+        """Return the key of the job, or of the first member of a composed one, if it has any."""
+        if not isinstance(self.kind, Composed):
+            return [self.key]
+        first = members_of(self.job).first()
+        return [key_of(first)] if first is not None else []
 
     @property
     def deleting(self) -> bool:
@@ -98,17 +108,13 @@ class JobPass:
         """
         if self.view.occupied is None or not isinstance(self.kind, Composed):
             return False
-        members = self.objects
-        deleted = all(child(each, "metadata").get("deletionTimestamp") for each in members)
-        released = isinstance(self.kind, Finalizing) and bool(self.kind.finalize(self.job))
         evicted = any(each.true("Evicted") for each in self.view.workloads)
-        return deleted and released and not evicted
+        return not evicted and self.kind.abandoned(self.job)
 
     @property
     def keys(self) -> list[Key]:
         """The keys of `objects`."""
-        composed = isinstance(self.kind, Composed)
-        return [key_of(each) for each in self.objects] if composed else [self.key]
+        return members_of(self.job).keys() if isinstance(self.kind, Composed) else [self.key]
 
     def occupied(self, stored: StoredWorkload) -> bool:
         """Whether processes may still use the quota of the Workload, even if its job is gone."""

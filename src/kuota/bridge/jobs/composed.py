@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
@@ -13,6 +13,7 @@ from kuota.engine.model import Struct
 from ..draft import StoredWorkload
 from ..effects import Effect
 from .ancestor import GroupKind
+from .members import Described, Members
 
 
 class StopCause(Struct):
@@ -65,12 +66,12 @@ class Match(Struct):
 class Composed(Protocol):
     """A kind whose job consists of several objects with one Workload, as a group of pods does.
 
-    Its job is JSON like a Kubernetes List: `items` are the member objects, `metadata` has the name
-    and namespace of the group and the labels and annotations of its first member. Its Workload has
-    the name of the group, and every member owns it.
+    Its job is JSON like a Kubernetes List: `items` are its Members, `metadata` has the name and
+    namespace of the group and the labels and annotations of its first member. Its Workload has the
+    name of the group, and every member owns it.
     """
 
-    member: GroupKind
+    member: ClassVar[GroupKind]
 
     def group_of(self, member: Json, gates: Gates) -> str:
         """Return the name of the group of a member; "" if it belongs to none."""
@@ -78,13 +79,19 @@ class Composed(Protocol):
     def matters(self, old: Json, new: Json) -> bool:
         """Whether a change of a member can change the result of a pass over its group."""
 
+    def described(self, member: Json) -> Described[Any]:
+        """Return what a pass over the group depends on about a member."""
+
     def compose(
-        self, key: Key, members: Sequence[Json], gates: Gates, now: float, *, stale: bool = False
+        self, key: Key, members: Members[Any], gates: Gates, now: float, *, stale: bool = False
     ) -> Json:
         """Return the job that consists of these members.
 
         `stale` is whether members may have changed since they were read.
         """
+
+    def abandoned(self, job: Json) -> bool:
+        """Whether all members are being deleted and some of them are held by a finalizer."""
 
     def owns(self, stored: StoredWorkload, gates: Gates) -> bool:
         """Whether a Workload with the name of the group is released when the group is gone."""
@@ -104,8 +111,35 @@ class Composed(Protocol):
     def workload_metadata(self, job: Json) -> Json:
         """Return name, annotations and owner references of a new Workload."""
 
+    def owner(self, member: Json) -> Json:
+        """Return the reference of a Workload to a member."""
+
     def copied(self, job: Json, field: str, keys: Sequence[str]) -> dict[str, str]:
         """Return the labels or annotations of the members that a new Workload gets.
 
         Raises PodSetsUnknown if the members disagree.
         """
+
+
+def members_of(job: Json) -> Members[Any]:
+    """Return the members of a composed job."""
+    items = job.get("items")
+    return items if isinstance(items, Members) else Members("", lambda key: None)
+
+
+def composed(
+    kind: Composed,
+    key: Key,
+    objects: Iterable[Json],
+    gates: Gates,
+    now: float,
+    *,
+    stale: bool = False,
+) -> Json:
+    """Return the job that consists of these objects."""
+    described = [(kind.described(each), each) for each in objects]
+    by_name = {each.key.name: obj for each, obj in described}
+    members = Members[Any](key.namespace, lambda member: by_name.get(member.name))
+    for each, _ in described:
+        members.put(each)
+    return kind.compose(key, members, gates, now, stale=stale)

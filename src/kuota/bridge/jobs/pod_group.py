@@ -13,11 +13,10 @@ from typing import ClassVar
 
 from kuota.api.base import Json, Key, condition
 from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
-from kuota.api.core import ENDED
 from kuota.api.gates import Gate, Gates
 from kuota.api.podset import Injection, MergeConflict
 from kuota.api.rules.pod import group
-from kuota.api.rules.report import child, elements, integer, mapping
+from kuota.api.rules.report import child, integer
 from kuota.api.workload import ReclaimablePod
 
 from ..draft import StoredWorkload
@@ -26,9 +25,19 @@ from . import pod_group_workload as workloads
 from .ancestor import GroupKind
 from .composed import Match, Reported, StopCause
 from .kind import End, JobKind, Stop
-from .pod import POD, WORKLOAD_DELETED, at_rest, ready, released, started, terminated, unqueued
+from .members import Described
+from .pod import POD, WORKLOAD_DELETED, released, started, terminated, unqueued
 from .pod_gates import role
-from .pod_group_members import in_order, occupying, phase, relevant, serving, total, unretriable
+from .pod_group_members import (
+    Pods,
+    PodTraits,
+    described,
+    occupying,
+    pods_of,
+    relevant,
+    serving,
+    total,
+)
 
 WAITING = "WaitingForReplacementPods"
 
@@ -63,27 +72,33 @@ class PodGroup(JobKind):
     def matters(self, old: Json, new: Json) -> bool:
         return relevant(old) != relevant(new)
 
+    def described(self, member: Json) -> Described[PodTraits]:
+        return described(member)
+
     def compose(
-        self, key: Key, members: Sequence[Json], gates: Gates, now: float, *, stale: bool = False
+        self, key: Key, members: Pods, gates: Gates, now: float, *, stale: bool = False
     ) -> Json:
         """Return the group. Its first member is the oldest one. A `stale` one loses no Pods.
 
         `status` has what the group depends on apart from its members.
         """
-        items = in_order(members)
-        first = child(items[0], "metadata") if items else {}
+        first = child(members.first() or {}, "metadata")
         meta = {field: first.get(field) for field in ("labels", "annotations")}
         return {
             "apiVersion": "v1",
             "kind": "PodGroup",
             "metadata": meta | {"namespace": key.namespace, "name": key.name},
-            "items": items,
+            "items": members,
             "status": {
                 "observedAt": now,
                 "stale": stale,
                 "fastQuotaRelease": gates.on(Gate.FastQuotaReleaseInPodIntegration),
             },
         }
+
+    def abandoned(self, job: Json) -> bool:
+        pods = pods_of(job)
+        return pods.all(lambda each: each.deleting) and pods.some(lambda each: each.held)
 
     def implied(self) -> PodGroup:
         return PodGroup(only_with_parent=True)
@@ -96,7 +111,7 @@ class PodGroup(JobKind):
 
     def suspended(self, job: Json) -> bool:
         """Whether a Pod waits for admission, or has ended and may be replaced."""
-        return any(map(at_rest, pods(job)))
+        return pods_of(job).some(lambda each: each.at_rest)
 
     def suspend(self, job: Json) -> Json:
         """Return the same group: a gate cannot be added to an existing Pod."""
@@ -106,9 +121,7 @@ class PodGroup(JobKind):
         """Return the writes that start the Pods which still wait."""
         by_role = {each.name: each for each in given}
         effects: list[Effect] = []
-        for pod in pods(job):
-            if not at_rest(pod) or phase(pod) in ENDED:
-                continue
+        for pod in pods_of(job).where(lambda each: each.gated and not each.ended):
             added = by_role.get(role(pod))
             if added is None:
                 raise MergeConflict(f"the admission has no pod set {role(pod)!r}")
@@ -120,28 +133,37 @@ class PodGroup(JobKind):
         return Stop()
 
     def terminate(self, job: Json, cause: StopCause) -> list[Effect]:
-        effects = list(terminated(pods(job), cause))
-        return effects + (self.finalize(job) if cause.reason == WORKLOAD_DELETED else [])
+        deleted = cause.reason == WORKLOAD_DELETED
+
+        def stops(each: PodTraits) -> bool:
+            return not each.deleting and (deleted or not each.at_rest)
+
+        effects = list(terminated(pods_of(job).where(stops), cause))
+        return effects + (self.finalize(job) if deleted else [])
 
     def end(self, job: Json) -> End | None:
         """Return how the group ended: when all have succeeded, or when none can be replaced."""
         count = total(job)
         if serving(job) or count is None:
             return None
-        phases = Counter(map(phase, pods(job)))
-        over = all(each in ENDED for each in phases)
-        if phases["Succeeded"] != count and not (over and any(map(unretriable, pods(job)))):
+        pods = pods_of(job)
+        succeeded = pods.count(lambda each: each.phase == "Succeeded")
+        over = pods.all(lambda each: each.ended) and pods.some(lambda each: each.unretriable)
+        if succeeded != count and not over:
             return None
-        return End(success=True, message=f"Pods succeeded: {phases['Succeeded']}/{count}.")
+        return End(success=True, message=f"Pods succeeded: {succeeded}/{count}.")
 
     def active(self, job: Json) -> bool:
-        status = child(job, "status")
+        pods, status = pods_of(job), child(job, "status")
+        if pods.some(lambda each: each.phase == "Running" and not each.deleting):
+            return True
         now, fast_release = status.get("observedAt") or 0.0, bool(status.get("fastQuotaRelease"))
-        return any(occupying(pod, now, fast_release=fast_release) for pod in pods(job))
+        ending = pods.where(lambda each: each.phase == "Running")
+        return any(occupying(pod, now, fast_release=fast_release) for pod in ending)
 
     def pods_ready(self, job: Json) -> bool:
-        count = total(job)
-        return count is not None and len(pods(job)) >= count and all(map(ready, pods(job)))
+        count, pods = total(job), pods_of(job)
+        return count is not None and len(pods) >= count and pods.all(lambda each: each.ready)
 
     def pod_priority_class(self, job: Json) -> str:
         return workloads.pod_priority_class(job)
@@ -153,11 +175,14 @@ class PodGroup(JobKind):
     def reclaimable(self, job: Json, *, exact: bool) -> list[ReclaimablePod]:
         if serving(job):
             return []
-        done = Counter(role(pod) for pod in pods(job) if phase(pod) == "Succeeded")
-        return [ReclaimablePod(name=name, count=count) for name, count in done.items()]
+        done = Counter[str]()
+        for each, count in pods_of(job).tally():
+            if each.phase == "Succeeded":
+                done[each.role] += count
+        return [ReclaimablePod(name=name, count=done[name]) for name in sorted(done)]
 
     def finalize(self, job: Json) -> list[Effect]:
-        return list(released(pods(job)))
+        return list(released(pods_of(job).where(lambda each: each.held)))
 
     def conditions(self, job: Json, stored: StoredWorkload) -> list[Reported]:
         """Return whether Pods are missing. The condition stays if it is true for another reason."""
@@ -184,7 +209,7 @@ class PodGroup(JobKind):
         return workloads.match(job, stored, gates)
 
     def equivalent(self, job: Json, stored: StoredWorkload, gates: Gates) -> bool:
-        return workloads.equivalent(job, stored, workloads.pod_sets(job, gates), gates)
+        return workloads.equivalent(job, stored, workloads.sizes(job), gates)
 
     def prepare(self, job: Json, gates: Gates) -> Match:
         return workloads.prepare(job, gates)
@@ -192,13 +217,11 @@ class PodGroup(JobKind):
     def workload_metadata(self, job: Json) -> Json:
         return workloads.metadata(job)
 
+    def owner(self, member: Json) -> Json:
+        return workloads.owner(member)
+
     def copied(self, job: Json, field: str, keys: Sequence[str]) -> dict[str, str]:
         return workloads.copied(job, field, keys)
-
-
-def pods(job: Json) -> list[Json]:
-    """Return the Pods of a group."""
-    return [mapping(each) for each in elements(job.get("items"))]
 
 
 def _waiting(status: bool, reason: str, message: str) -> Reported:

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from kuota.api.base import Json
+from kuota.api.core import ENDED
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.metadata import PREFIX, annotation
 from kuota.api.rules.pod import GROUP_TOTAL, RETRIABLE
 from kuota.api.rules.report import child, elements, integer, mapping, text, whole
 
 from ..effects import Delete, Effect, Event, edit
+from .composed import members_of
 from .kind import key_of
-from .pod_gates import FINALIZER, POD_INDEX, deleting, finalized, gated, uid
+from .members import Described, Members
+from .pod import ready
+from .pod_gates import FINALIZER, POD_INDEX, deleting, finalized, gated, role, uid
 
 FAST_ADMISSION = f"{PREFIX}pod-group-fast-admission"
 SERVING = f"{PREFIX}pod-group-serving"
@@ -23,7 +28,58 @@ _UNREAD = frozenset({"resourceVersion", "managedFields", "generation"})
 _READ = ("Ready", "ContainersReady", "TerminationTarget")
 """The conditions of pods that a pass reads."""
 
-Pods = Sequence[Json]
+
+class PodTraits(NamedTuple):
+    """What a group depends on about a pod, apart from its identity and what a Workload copies."""
+
+    role: str
+    queue: str
+    size: str
+    phase: str
+    runnable: bool
+    gated: bool
+    ready: bool
+    held: bool
+    deleting: bool
+    unretriable: bool
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ENDED
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the pod has no processes yet, or no longer."""
+        return self.ended or self.gated
+
+
+Pods = Members[PodTraits]
+
+
+def described(pod: Json) -> Described[PodTraits]:
+    traits = PodTraits(
+        role=role(pod),
+        queue=queue_name(pod),
+        size=annotation(pod, GROUP_TOTAL) or "",
+        phase=phase(pod),
+        runnable=runnable(pod),
+        gated=gated(pod),
+        ready=ready(pod),
+        held=_held(pod),
+        deleting=deleting(pod),
+        unretriable=annotation(pod, RETRIABLE) == "false",
+    )
+    return Described(key_of(pod), uid(pod), created_s(pod), traits)
+
+
+def pods_of(job: Json) -> Pods:
+    """Return the Pods of a group."""
+    return members_of(job)
+
+
+def runs(pod: PodTraits) -> bool:
+    """Whether the pod can still run, runs or has succeeded."""
+    return pod.runnable
 
 
 def phase(pod: Json) -> str:
@@ -71,10 +127,6 @@ def serving(obj: Json) -> bool:
     return annotation(obj, SERVING) == "true"
 
 
-def unretriable(pod: Json) -> bool:
-    return annotation(pod, RETRIABLE) == "false"
-
-
 def time_s(value: object) -> float | None:
     """Return a Kubernetes timestamp in seconds; None if it is absent or malformed."""
     try:
@@ -85,11 +137,6 @@ def time_s(value: object) -> float | None:
 
 def created_s(pod: Json) -> float:
     return time_s(child(pod, "metadata").get("creationTimestamp")) or 0.0
-
-
-def in_order(pods: Iterable[Json]) -> list[Json]:
-    """Return the pods from the oldest to the newest."""
-    return sorted(pods, key=lambda pod: (created_s(pod), key_of(pod).name))
 
 
 def occupying(pod: Json, now: float, *, fast_release: bool) -> bool:
@@ -175,22 +222,27 @@ def index_fault(pod: Json, count: int) -> str:
     return found if isinstance(found, str) else ""
 
 
-def disagreement(first: Json, pods: Iterable[Json], count: int) -> str:
+def disagreement(pods: Pods, count: int) -> str:
     """Return how pods of a group contradict its first pod; "" if they agree.
 
     Failed pods do not count. Raises ValueError if the size of the group is not a number.
     """
+    first = pods.first()
+    if first is None:
+        return ""
     queue, named = queue_name(first), key_of(first).name
-    for pod in pods:
-        if phase(pod) == "Failed":
-            continue
-        name, other = key_of(pod).name, queue_name(pod)
-        if other != queue:
-            return f"pods {named} and {name} have different queue names: {queue!r} and {other!r}"
-        size = whole(annotation(pod, GROUP_TOTAL) or "")
-        if size is None:
-            raise ValueError(f"pod {name}: the annotation {GROUP_TOTAL} is not a number")
-        if size != count:
-            pair = f"{count} and {size}"
-            return f"pods {named} and {name} have different values of {GROUP_TOTAL}: {pair}"
-    return ""
+
+    def contradicts(each: PodTraits) -> bool:
+        return each.phase != "Failed" and (each.queue != queue or whole(each.size) != count)
+
+    found = pods.first(contradicts)
+    if found is None:
+        return ""
+    name, other = key_of(found).name, queue_name(found)
+    if other != queue:
+        return f"pods {named} and {name} have different queue names: {queue!r} and {other!r}"
+    size = whole(annotation(found, GROUP_TOTAL) or "")
+    if size is None:
+        raise ValueError(f"pod {name}: the annotation {GROUP_TOTAL} is not a number")
+    pair = f"{count} and {size}"
+    return f"pods {named} and {name} have different values of {GROUP_TOTAL}: {pair}"

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from kuota.api.base import Json
 from kuota.api.gates import Gate, Gates
 from kuota.api.rules.job_common import prebuilt, time_limit_s
 from kuota.api.rules.metadata import PREFIX, annotation
-from kuota.api.rules.report import child, elements, integer, mapping, string_map, text
+from kuota.api.rules.report import child, string_map, text
+from kuota.api.workload import PodSet
 
 from ..draft import StoredWorkload
 from ..effects import Effect, Event
@@ -18,12 +20,15 @@ from .kind import PodSetsUnknown, key_of
 from .pod import pod_set, released
 from .pod_gates import role
 from .pod_group_members import (
+    Pods,
+    PodTraits,
     disagreement,
     fast,
     index_fault,
     last_active,
+    pods_of,
     removed,
-    runnable,
+    runs,
     to_keep,
     total,
 )
@@ -34,39 +39,42 @@ INVALID_GROUP = "InvalidPodGroup"
 """The reason of the event about Pods that contradict each other."""
 
 
-def _pods(job: Json) -> list[Json]:
-    return [mapping(each) for each in elements(job.get("items"))]
-
-
-def pod_sets(job: Json, gates: Gates) -> list[Json]:
-    """Return a pod set for each role, in the order of their names.
+def sizes(job: Json) -> list[tuple[str, int]]:
+    """Return the name and size of the pod set of each role, in the order of their names.
 
     A group with fast admission consists of pods like the first one. Raises PodSetsUnknown.
     """
-    usable = [pod for pod in _pods(job) if runnable(pod)]
+    pods = pods_of(job)
     if not fast(job):
-        return _by_role(usable, gates)
-    count = total(job)
-    if not usable or count is None:
+        return _by_role(pods)
+    first, count = pods.first(runs), total(job)
+    if first is None or count is None:
         raise PodSetsUnknown("the pod group has no runnable pod")
-    return [pod_set(usable[0], role(usable[0]), count, gates)]
+    return [(role(first), count)]
 
 
-def _by_role(pods: Iterable[Json], gates: Gates) -> list[Json]:
-    found: dict[str, Json] = {}
-    for pod in filter(runnable, pods):
-        name = role(pod)
-        if name in found:
-            found[name]["count"] += 1
-        else:
-            found[name] = pod_set(pod, name, 1, gates)
-    return [found[name] for name in sorted(found)]
+def pod_sets(job: Json, gates: Gates) -> list[Json]:
+    """Return a pod set for each role, with its oldest pod as template. Raises PodSetsUnknown."""
+    found = ((_oldest(job, name), name, count) for name, count in sizes(job))
+    return [pod_set(pod, name, count, gates) for pod, name, count in found]
+
+
+def _by_role(pods: Pods) -> list[tuple[str, int]]:
+    found = Counter[str]()
+    for each, count in pods.tally():
+        found[each.role] += count if each.runnable else 0
+    return sorted((name, count) for name, count in found.items() if count)
+
+
+def _oldest(job: Json, name: str) -> Json:
+    """Return the oldest runnable pod of a role."""
+    return pods_of(job).first(lambda each: each.runnable and each.role == name) or {}
 
 
 def pod_priority_class(job: Json) -> str:
     """Return the PriorityClass of the first role that names one."""
-    first = {role(pod): pod for pod in reversed(_pods(job)) if runnable(pod)}
-    named = (text(child(first[name], "spec").get("priorityClassName")) for name in sorted(first))
+    oldest = (_oldest(job, name) for name, _ in _by_role(pods_of(job)))
+    named = (text(child(pod, "spec").get("priorityClassName")) for pod in oldest)
     return next(filter(None, named), "")
 
 
@@ -75,7 +83,7 @@ def metadata(job: Json) -> Json:
     return {
         "name": child(job, "metadata").get("name"),
         "annotations": {IS_GROUP: "true"},
-        "ownerReferences": [owner(pod) for pod in _pods(job)],
+        "ownerReferences": [owner(pod) for pod in pods_of(job)],
     }
 
 
@@ -93,7 +101,7 @@ def owner(pod: Json) -> Json:
 def copied(job: Json, field: str, keys: Sequence[str]) -> dict[str, str]:
     """Return these labels or annotations of the Pods. Raises PodSetsUnknown if they differ."""
     found: dict[str, str] = {}
-    for pod in _pods(job):
+    for pod in pods_of(job) if keys else ():
         given = string_map(child(pod, "metadata").get(field))
         for key in keys:
             if key in given and found.setdefault(key, given[key]) != given[key]:
@@ -129,26 +137,33 @@ def prepare(job: Json, gates: Gates) -> Match:
 
     Pods that will not run again are released. Raises PodSetsUnknown.
     """
-    usable = [pod for pod in _pods(job) if runnable(pod)]
-    effects: list[Effect] = list(released(pod for pod in _pods(job) if not runnable(pod)))
-    count = _size(job)
-    if not fast(job) and len(usable) < count:
-        fault = f"the group has {len(usable)} of {count} pods; create the missing ones"
+    pods = pods_of(job)
+    usable, count = pods.count(runs), _size(job)
+    effects: list[Effect] = list(released(pods.where(_ended)))
+    if not fast(job) and usable < count:
+        fault = f"the group has {usable} of {count} pods; create the missing ones"
         return _refused(job, effects, "ErrWorkloadCompose", fault)
-    fault = _disagreement(job, count)
-    if not fault and len(usable) > count:
-        kept = to_keep(usable)
-        effects += removed(kept[count:])
-        job = _with_only(job, kept[:count])
-    if not fault and len(_roles(job)) > MAX_ROLES:
-        fault = f"a pod group can have {MAX_ROLES} roles, this one has {len(_roles(job))}"
+    fault = _disagreement(pods, count)
+    if not fault and usable > count:
+        surplus = to_keep(pods.where(runs))[count:]
+        effects += removed(surplus)
+        pods = pods.only(runs).without(surplus)
+        job = job | {"items": pods}
+    roles = len(_by_role(pods))
+    if not fault and roles > MAX_ROLES:
+        fault = f"a pod group can have {MAX_ROLES} roles, this one has {roles}"
     if fault:
         return _refused(job, effects, INVALID_GROUP, fault)
     return Match(job=job, effects=tuple(effects))
 
 
+def _ended(pod: PodTraits) -> bool:
+    """Whether the pod will not run again, and a finalizer keeps it."""
+    return pod.held and not pod.runnable
+
+
 def _refused(job: Json, effects: Sequence[Effect], reason: str, fault: str) -> Match:
-    first = _pods(job)[0] if _pods(job) else job
+    first = pods_of(job).first() or job
     event = Event.about(key_of(first), reason, fault, warning=True, kind="Pod")
     return Match(job=job, effects=(*effects, event), refused=fault)
 
@@ -158,22 +173,17 @@ def _size(job: Json) -> int:
     count = total(job)
     if count is None:
         raise PodSetsUnknown("the size of the pod group is not a number above 0")
-    fault = index_fault(_pods(job)[0] if _pods(job) else {}, count)
+    fault = index_fault(pods_of(job).first() or {}, count)
     if fault:
         raise PodSetsUnknown(fault)
     return count
 
 
-def _disagreement(job: Json, count: int) -> str:
-    pods = _pods(job)
+def _disagreement(pods: Pods, count: int) -> str:
     try:
-        return disagreement(pods[0], pods, count) if pods else ""
+        return disagreement(pods, count)
     except ValueError as error:
         raise PodSetsUnknown(str(error)) from error
-
-
-def _roles(job: Json) -> set[str]:
-    return {role(pod) for pod in _pods(job) if runnable(pod)}
 
 
 def match(job: Json, stored: StoredWorkload, gates: Gates) -> Match:
@@ -186,57 +196,49 @@ def match(job: Json, stored: StoredWorkload, gates: Gates) -> Match:
     if stored.obj.spec.maximum_execution_time_seconds != time_limit_s(job):
         return Match(job=job, matches=False)
     now = child(job, "status").get("observedAt") or 0.0
-    roles = list(_sorted_out(job, stored, now))
-    kept = [pod for each in roles for pod in each.kept]
-    if not kept or not equivalent(job, stored, _by_role(kept, gates), gates):
+    roles = {each.name: _Role(job, each, now) for each in stored.obj.spec.pod_sets or ()}
+    kept = [(name, each.usable) for name, each in sorted(roles.items()) if each.usable]
+    if not any(each.kept for each in roles.values()) or not equivalent(job, stored, kept, gates):
         return Match(job=job, matches=False)
-    absent = sum(each.absent for each in roles)
-    effects = [*removed(pod for each in roles for pod in each.excess)]
-    effects += released(pod for each in roles for pod in each.replaced)
-    covered = _with_only(job, kept)
-    covered["status"] = child(job, "status") | {"absentPods": absent}
+    excess = [pod for each in roles.values() for pod in each.excess]
+    replaced = [pod for each in roles.values() for pod in each.replaced]
+    pods = pods_of(job).only(lambda each: each.role in roles).without((*excess, *replaced))
+    absent = sum(each.absent for each in roles.values())
+    covered = job | {"items": pods, "status": child(job, "status") | {"absentPods": absent}}
     if child(job, "status").get("stale"):
         # Pods that were removed already would be counted, and others removed in addition.
         return Match(job=covered, refused="the pods of the group may have changed")
-    return Match(job=covered, effects=tuple(effects))
-
-
-def _with_only(job: Json, kept: Iterable[Json]) -> Json:
-    """Return the group with only these Pods, in its order."""
-    ids = set(map(id, kept))
-    return job | {"items": [pod for pod in _pods(job) if id(pod) in ids]}
+    return Match(job=covered, effects=(*removed(excess), *released(replaced)))
 
 
 class _Role:
-    """The Pods of one role: those that stay, surplus ones, and ended ones that were replaced."""
+    """The Pods of one role: how many stay, surplus ones, and ended ones that were replaced."""
 
-    def __init__(self, usable: list[Json], ended: list[Json], count: int, now: float) -> None:
-        usable, ended = to_keep(usable), last_active(ended, now)
-        self.excess = usable[count:]
-        left = max(0, count - len(usable))
-        self.replaced = ended[left:]
-        self.kept = [*usable[:count], *ended[:left]]
-        self.absent = left
+    def __init__(self, job: Json, pod_set: PodSet, now: float) -> None:
+        pods, count = pods_of(job), pod_set.count
 
+        def usable(each: PodTraits) -> bool:
+            return each.runnable and each.role == pod_set.name
 
-def _sorted_out(job: Json, stored: StoredWorkload, now: float) -> Iterator[_Role]:
-    by_role: dict[str, tuple[list[Json], list[Json]]] = {}
-    for pod in _pods(job):
-        usable, ended = by_role.setdefault(role(pod), ([], []))
-        (usable if runnable(pod) else ended).append(pod)
-    for each in stored.obj.spec.pod_sets or ():
-        usable, ended = by_role.get(each.name, ([], []))
-        found = _Role(usable, ended, each.count, now)
-        if fast(job):
-            # The other Pods may be created later; only a role without any is incomplete.
-            found.absent = int(each.count > 0 and not usable)
-        yield found
+        def ended(each: PodTraits) -> bool:
+            return not each.runnable and each.role == pod_set.name
+
+        running, over = pods.count(usable), pods.count(ended)
+        left = max(0, count - running)
+        self.usable = min(running, count)
+        self.kept = self.usable + min(over, left)
+        self.excess = to_keep(pods.where(usable))[count:] if running > count else []
+        self.replaced = last_active(pods.where(ended), now)[left:] if over > left else []
+        # With fast admission Pods may be created later; only a role without any is incomplete.
+        self.absent = int(count > 0 and not running) if fast(job) else left
 
 
-def equivalent(job: Json, stored: StoredWorkload, asked: Sequence[Json], gates: Gates) -> bool:
-    """Whether the Workload covers these pod sets. Fewer Pods are fine: they may be replaced.
+def equivalent(
+    job: Json, stored: StoredWorkload, asked: Sequence[tuple[str, int]], gates: Gates
+) -> bool:
+    """Whether the Workload covers pod sets of these names and sizes.
 
-    Of a finished Workload, only the roles are compared.
+    Fewer Pods are fine: they may be replaced. Of a finished Workload, only the roles are compared.
     """
     named = prebuilt(job, gates)[0] or child(job, "metadata").get("name")
     if stored.obj.metadata.name != named:
@@ -244,9 +246,9 @@ def equivalent(job: Json, stored: StoredWorkload, asked: Sequence[Json], gates: 
     finished, offered = stored.true("Finished"), iter(stored.obj.spec.pod_sets or ())
     if not finished and len(stored.obj.spec.pod_sets or ()) < len(asked):
         return False
-    for pod_set_ in asked:
-        found = next((each for each in offered if each.name == pod_set_["name"]), None)
-        if found is None or (not finished and found.count < (integer(pod_set_["count"]) or 0)):
+    for name, count in asked:
+        found = next((each for each in offered if each.name == name), None)
+        if found is None or (not finished and found.count < count):
             return False
     return True
 
@@ -258,5 +260,5 @@ def _conflict(job: Json, stored: StoredWorkload) -> Match:
         "this pod group cannot be admitted"
     )
     # The Pods of this group stay gated, so deleted ones would be kept for ever.
-    effects = list(released(pod for pod in _pods(job) if not runnable(pod)))
+    effects = list(released(pods_of(job).where(_ended)))
     return _refused(job, effects, "WorkloadNameConflict", message)
