@@ -11,7 +11,7 @@ from kuota.engine.facts import EngineObject
 from kuota.engine.model import Quota
 from kuota.engine.state import State
 from kuota.engine.tree import available
-from kuota.view.loans import lent, loans
+from kuota.view.loans import lent_amounts, loans
 
 Told = list[tuple[str, str, int]]
 
@@ -115,5 +115,5 @@ def test_loans_cover_what_is_borrowed_and_no_more_than_is_lent(data: st.DataObje
         cell = node.cell(next(iter(node.cells)))
         own = sum(each.amount for each in made if each.borrower == name)
         assert max(0, cell.used - cell.nominal) == own
-        given_away = lent(made, name, "ClusterQueue", next(iter(node.cells)))
+        given_away = lent_amounts(made)["ClusterQueue", name, next(iter(node.cells))]
         assert given_away <= max(0, min(cell.lent, cell.nominal - cell.used))

@@ -23,6 +23,7 @@ from kuota.kube.resources import (
     key_of,
 )
 from kuota.view.conditions import holds
+from kuota.view.events import about, occurred, occurrences, source
 from kuota.view.live import age, queue_rows
 from kuota.view.workload_state import owner
 
@@ -182,8 +183,7 @@ def _conditions(conditions: Sequence[Json], now: datetime) -> None:
 
 
 async def _events(session: Session, obj: Json, now: datetime) -> None:
-    """Return the events of the object, latest last, without those of namesakes."""
-    uid = obj["metadata"]["uid"]
+    """Print the events of the object, latest last, without those of namesakes."""
     key = key_of(obj)
     try:
         listed = await session.client.list(
@@ -193,31 +193,22 @@ async def _events(session: Session, obj: Json, now: datetime) -> None:
         )
     except ApiError:
         return
-    mine = [each for each in listed.items if each["involvedObject"].get("uid") in (uid, None, "")]
+    mine = about(listed.items, obj)
     if not mine:
         click.echo("Events:      none")
         return
     click.echo("Events:")
-    rows = [_event(each, now) for each in sorted(mine, key=_when)]
+    rows = [_event(each, now) for each in mine]
     show_table(("  SEEN", "TYPE", "REASON", "FROM", "MESSAGE"), rows)
 
 
-def _when(event: Json) -> str:
-    """Return when the event last occurred. A single event has microsecond precision."""
-    series = (event.get("series") or {}).get("lastObservedTime")
-    once = int(event.get("count") or 1) == 1
-    stamp = series or (once and event.get("eventTime")) or event.get("lastTimestamp")
-    return str(stamp or event["metadata"].get("creationTimestamp") or "")
-
-
 def _event(event: Json, now: datetime) -> list[str]:
-    count = int((event.get("series") or {}).get("count") or event.get("count") or 1)
-    source = event.get("reportingComponent") or (event.get("source") or {}).get("component") or ""
+    count = occurrences(event)
     times = f" (x{count})" if count > 1 else ""
     return [
-        f"  {age(_when(event), now)}{times}",
+        f"  {age(occurred(event), now)}{times}",
         str(event.get("type") or ""),
         str(event.get("reason") or ""),
-        str(source),
+        source(event),
         one_line(event.get("message") or ""),
     ]

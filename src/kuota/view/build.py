@@ -15,7 +15,7 @@ from kuota.engine.model import Instant, Struct, Workload
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 
-from .loans import Loan, lent, loans
+from .loans import LentAmounts, Loan, lent_amounts, loans
 from .plan import (
     Borrowed,
     CohortRow,
@@ -69,6 +69,7 @@ class Builder:
         self.past = past or PastEvents()
         self._names = {each.key: f"{each.key.namespace}/{each.name}" for each in subjects}
         self._loans = loans(engine.state)
+        self._lent = lent_amounts(self._loans)
 
     def named(self, key: Key) -> str:
         return self._names.get(key, str(key))
@@ -99,7 +100,7 @@ class Builder:
             CohortRow(
                 name=name,
                 parent=node.parent.name if node.parent is not None else "",
-                quotas=quotas(node, self._loans),
+                quotas=quotas(node, self._lent),
             )
             for name, node in sorted(state.tree.cohorts.items())
             if not node.cyclic
@@ -165,16 +166,16 @@ class Builder:
             active=queue.active,
             pending=self.engine.queues.pending(queue.name),
             holding=len(queue.running),
-            quotas=quotas(queue.node, self._loans),
+            quotas=quotas(queue.node, self._lent),
             inactive=reasons,
         )
 
 
-def quotas(node: Node, given: Sequence[Loan]) -> list[QuotaRow]:
+def quotas(node: Node, lent: LentAmounts) -> list[QuotaRow]:
     """Return a row for each flavor-resource of a node with quota or usage, in spec order."""
     below = [column for each in _at_and_below(node) for column in each.quotas]
     used = [column for column, cell in node.cells.items() if cell.used]
-    return [_quota(node, column, given) for column in dict.fromkeys([*below, *used])]
+    return [_quota(node, column, lent) for column in dict.fromkeys([*below, *used])]
 
 
 def _at_and_below(node: Node) -> list[Node]:
@@ -182,7 +183,7 @@ def _at_and_below(node: Node) -> list[Node]:
     return [node, *(each for child in children for each in _at_and_below(child))]
 
 
-def _quota(node: Node, column: FlavorResource, given: Sequence[Loan]) -> QuotaRow:
+def _quota(node: Node, column: FlavorResource, lent: LentAmounts) -> QuotaRow:
     cell, name = node.cell(column), column.resource
     kind = "ClusterQueue" if node.is_queue else "Cohort"
     over = max(0, cell.used - (cell.nominal if node.is_queue else cell.subtree))
@@ -193,7 +194,7 @@ def _quota(node: Node, column: FlavorResource, given: Sequence[Loan]) -> QuotaRo
         total=text(_sum(each.cell(column).nominal for each in _at_and_below(node)), name),
         used=text(_sum(leaf.cell(column).used for leaf in node.leaves()), name),
         borrowed=text(over, name),
-        lent=text(lent(given, node.name, kind, column), name),
+        lent=text(lent[kind, node.name, column], name),
         borrowing_limit=_limit(cell.borrowing_limit, name),
         lending_limit=_limit(cell.lending_limit, name),
     )

@@ -10,6 +10,7 @@ first. Ties are broken by name. No node lends more than its lending limit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kuota.api.base import Key
@@ -135,10 +136,13 @@ def _loan(running: Running, column: FlavorResource, amount: int, lender: Node | 
     )
 
 
-def lent(given: Iterable[Loan], name: str, kind: str, column: FlavorResource) -> int:
-    """Return how much of a node's own quota others use."""
-    return sum(
-        each.amount
-        for each in given
-        if (each.lender, each.lender_kind, each.column) == (name, kind, column)
-    )
+LentAmounts = Counter[tuple[str, str, FlavorResource]]
+"""How much of a node's own quota others use, by the node's kind and name, and by column."""
+
+
+def lent_amounts(given: Iterable[Loan]) -> LentAmounts:
+    """Add up loans by lender."""
+    found: LentAmounts = Counter()
+    for each in given:
+        found[each.lender_kind, each.lender, each.column] += each.amount
+    return found

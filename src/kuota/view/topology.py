@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kuota.api.quantity import NANO
 from kuota.api.topology_codec import expand
@@ -48,8 +49,18 @@ class PodsHere(Row):
     ranks: str
 
 
+class PlacedPods(Row):
+    """Pods of a workload, which is "namespace/name"."""
+
+    workload: str
+    count: int
+
+
 class DomainRow(Row):
-    """A domain. `pods` is the number of placed pods of all workloads."""
+    """A domain. `pods` is the number of placed pods of all workloads.
+
+    `contents` are the known workloads with pods here; only the lowest level has them.
+    """
 
     name: str
     level: str
@@ -58,6 +69,7 @@ class DomainRow(Row):
     resources: list[DomainResource]
     workload: list[PodsHere]
     children: list[DomainRow]
+    contents: list[PlacedPods] = []
 
 
 class UnusedNode(Row):
@@ -110,8 +122,14 @@ def topology_report(
     and `waiting` says why it has no placement.
     """
     placed = dict(_placements(workload)) if workload is not None else {}
+    contents = _contents(state)
     rows = [
-        _flavor(name, each, state.domains.cluster.nodes, placed.get(name, {}))
+        _flavor(
+            name,
+            each,
+            state.domains.cluster.nodes,
+            _Pods(placed.get(name, {}), contents.get(name, {})),
+        )
         for name, each in sorted(state.domains.cluster.flavors.items())
         if flavor in ("", name)
     ]
@@ -145,6 +163,30 @@ _Placed = Mapping[tuple[str, ...], Sequence[PodsHere]]
 """The pods of the selected workload by the stored values of their domain."""
 
 
+_Contents = Mapping[tuple[str, ...], Mapping[str, int]]
+"""The number of pods of each workload by the stored values of their domain."""
+
+
+class _Pods(NamedTuple):
+    """The pods in the domains of a flavor: of the selected workload, and of all."""
+
+    selected: _Placed
+    contents: _Contents
+
+
+def _contents(state: State) -> dict[str, _Contents]:
+    """Return the contents of the domains of each flavor, in the order of the workloads' names."""
+    found: dict[str, dict[tuple[str, ...], Counter[str]]] = {}
+    for key, workload in sorted(state.workloads.items()):
+        if state.running(key) is None:
+            continue
+        for flavor, placed in _placements(workload):
+            domains = found.setdefault(flavor, {})
+            for values, here in placed.items():
+                domains.setdefault(values, Counter())[str(key)] += sum(one.count for one in here)
+    return dict(found)
+
+
 def _placements(workload: Workload) -> Iterator[tuple[str, _Placed]]:
     """Yield each flavor with a placement of the workload."""
     found: dict[str, dict[tuple[str, ...], list[PodsHere]]] = {}
@@ -167,11 +209,9 @@ def _range(first: int, count: int) -> str:
     return str(first) if count == 1 else f"{first}-{first + count - 1}"
 
 
-def _flavor(
-    name: str, flavor: TopologyFlavor, nodes: Mapping[str, Node], placed: _Placed
-) -> FlavorRow:
+def _flavor(name: str, flavor: TopologyFlavor, nodes: Mapping[str, Node], pods: _Pods) -> FlavorRow:
     tree = flavor.tree
-    domains = [_domain(each, tree, placed)[0] for each in tree.root.children]
+    domains = [_domain(each, tree, pods)[0] for each in tree.root.children]
     return FlavorRow(
         flavor=name,
         topology=flavor.topology,
@@ -196,19 +236,21 @@ class _Sum:
         self.placed.update(other.placed)
 
 
-def _domain(domain: Domain, tree: Tree, placed: _Placed) -> tuple[DomainRow, _Sum]:
+def _domain(domain: Domain, tree: Tree, pods: _Pods) -> tuple[DomainRow, _Sum]:
     total = _Sum()
     children: list[DomainRow] = []
+    contents: Mapping[str, int] = {}
     if isinstance(domain, Leaf):
         nodes = len(domain.nodes)
         for node, _ in domain.nodes.values():
             total.total.update(node.allocatable)
         total.capacity.update(tree.vectors.mapping(domain.capacity))
         total.placed.update(tree.vectors.mapping(domain.used))
-        here = list(placed.get(domain.id, ()))
+        here = list(pods.selected.get(domain.id, ()))
+        contents = pods.contents.get(domain.id, {})
     else:
         for each in domain.children:
-            row, inner = _domain(each, tree, placed)
+            row, inner = _domain(each, tree, pods)
             children.append(row)
             total.add(inner)
         nodes = sum(each.nodes for each in children)
@@ -218,9 +260,10 @@ def _domain(domain: Domain, tree: Tree, placed: _Placed) -> tuple[DomainRow, _Su
         level=tree.levels[domain.level],
         nodes=nodes,
         pods=total.placed[PODS],
-        resources=[_resource(name, total) for name in sorted(total.total, key=_order)],
+        resources=[_resource(name, total) for name in sorted(total.total, key=resource_order)],
         workload=here,
         children=children,
+        contents=[PlacedPods(workload=name, count=count) for name, count in contents.items()],
     )
     return row, total
 
@@ -262,19 +305,20 @@ def _resource(name: str, total: _Sum) -> DomainResource:
     used = all_ - capacity + placed
     return DomainResource(
         resource=name,
-        total=_text(all_, name),
-        others=_text(all_ - capacity, name),
-        placed=_text(placed, name),
-        free=_text(capacity - placed, name),
+        total=amount_text(all_, name),
+        others=amount_text(all_ - capacity, name),
+        placed=amount_text(placed, name),
+        free=amount_text(capacity - placed, name),
         used_percent=min(100, max(0, round(100 * used / all_))) if all_ else 0,
     )
 
 
-def _text(amount: int, resource: str) -> str:
+def amount_text(amount: int, resource: str) -> str:
+    """Format an amount of a node or domain: CPUs as a decimal, sizes rounded."""
     return f"{amount / 1000:.15g}" if resource == "cpu" else rounded(amount * NANO, resource)
 
 
-def _order(resource: str) -> tuple[bool, str]:
+def resource_order(resource: str) -> tuple[bool, str]:
     """Sort accelerators first, and what every node has last."""
     return resource in _USUAL or resource.startswith(("ephemeral-", "hugepages-")), resource
 

@@ -7,6 +7,7 @@ never guessed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
@@ -21,6 +22,7 @@ _WAYS_OUT = {
     "ExceedsMaxQuota": "request less, or ask an admin to raise the quota; it never starts as it is",
     "NoMatchingFlavor": "request what `kuota describe cq` shows, or ask an admin to offer it there",
 }
+_UID = re.compile(r"\(UID: ([0-9A-Za-z-]+)[,)]")
 _CAUSES = {reason.value: words for reason, words in PREEMPTION_CAUSES.items()}
 
 
@@ -105,8 +107,15 @@ def waiting_words(workload: Json) -> str:
 
 
 def preemptor_uid(workload: Json) -> str:
-    """Return the UID of the Workload that preempted this one; "" if it is not recorded."""
-    return str((workload["metadata"].get("annotations") or {}).get(PREEMPTOR_UID) or "")
+    """Return the UID of the Workload that preempted this one last; "" if it is not recorded."""
+    noted = (workload["metadata"].get("annotations") or {}).get(PREEMPTOR_UID)
+    return str(noted or uid_in(message(workload, "Preempted")))
+
+
+def uid_in(words: str) -> str:
+    """Return the UID of the preemptor in the message of a preemption, also Kueue's; or ""."""
+    found = _UID.search(words)
+    return found[1] if found is not None else ""
 
 
 def _preemption(workload: Json, known: Iterable[Json]) -> str:

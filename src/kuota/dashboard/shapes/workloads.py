@@ -19,7 +19,7 @@ class WorkloadRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     `since` is when it entered its state. `order` sorts the pending workloads of a ClusterQueue:
     compare it as a string, ascending. It is "" for workloads that are not pending. `requests` and
     `gets` are texts such as "2 nvidia.com/gpu" and "2 nvidia.com/gpu on a100". `devices` is the
-    amount of all accelerators.
+    amount of all accelerators. `held` is true if it was deactivated, and can be released.
     """
 
     key: str

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened to a workload, from its conditions, its history and its Events. Pure.
+
+Conditions only record the last time that something happened, Events expire, and the history of a
+job knows only its runs. The timeline merges all three: entries of the same step within a few
+seconds of each other are the same occurrence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.bridge.conditions import timestamp
+from kuota.history.records import DELETED, FINISHED, PREEMPTED, RESIZED, JobRecord, Run
+from kuota.view.conditions import condition, holds, message
+from kuota.view.events import occurred, occurrences
+from kuota.view.live import gets, moment
+from kuota.view.observed import ObservedState
+from kuota.view.workload_state import preemptor_uid, uid_in
+
+from ..shapes import Step, TimelineEntry
+from .rows import workload_ref
+
+_SAME_S = 3.0
+"""Entries of one step within this time are the same occurrence."""
+_ORDER = (
+    *(Step.SUBMITTED, Step.HELD, Step.RELEASED, Step.PRIORITY, Step.RESERVED, Step.CHECK),
+    *(Step.ADMITTED, Step.RESUMED, Step.RESIZED, Step.PODS_READY, Step.PREEMPTED, Step.EVICTED),
+    *(Step.REQUEUED, Step.WAITING, Step.OTHER, Step.FINISHED, Step.FAILED),
+)
+"""The order of entries with the same time."""
+_EVENTS = {
+    "QuotaReserved": Step.RESERVED,
+    "Admitted": Step.ADMITTED,
+    "Preempted": Step.PREEMPTED,
+    "EvictedDueToPreempted": Step.PREEMPTED,
+    "Pending": Step.WAITING,
+    "Held": Step.HELD,
+    "Released": Step.RELEASED,
+    "PriorityChanged": Step.PRIORITY,
+}
+_BY_USER = re.compile(r" by user (\S+)$")
+_ACTIONS = (Step.HELD, Step.RELEASED, Step.PRIORITY)
+
+
+def timeline(
+    workload: Json,
+    observed: ObservedState,
+    events: Iterable[Json] = (),
+    record: JobRecord | None = None,
+) -> list[TimelineEntry]:
+    """Return the entries in order of time. `events` are those of the Workload."""
+    found = [
+        *_conditions(workload),
+        *(_record(record) if record is not None else ()),
+        *_events(events),
+    ]
+    merged: list[TimelineEntry] = []
+    for each in found:
+        _merge(merged, each)
+    merged.sort(key=lambda each: (_instant(each), _ORDER.index(each.step)))
+    return list(_resumed(_with_preemptors(merged, workload, observed)))
+
+
+def _merge(known: list[TimelineEntry], entry: TimelineEntry) -> None:
+    """Add an entry, or complete the one that stands for the same occurrence."""
+    for at, other in enumerate(known):
+        if other.step is entry.step and abs(_instant(other) - _instant(entry)) <= _SAME_S:
+            known[at] = msgspec.structs.replace(
+                other,
+                where=other.where or entry.where,
+                user=other.user or entry.user,
+                count=max(other.count, entry.count),
+            )
+            return
+    known.append(entry)
+
+
+def _instant(entry: TimelineEntry) -> float:
+    at = moment(entry.time)
+    return at.timestamp() if at is not None else 0.0
+
+
+def _conditions(workload: Json) -> Iterator[TimelineEntry]:
+    created = str(workload["metadata"].get("creationTimestamp") or "")
+    queue = (workload.get("spec") or {}).get("queueName")
+    where = f" to LocalQueue {queue}" if queue else ""
+    yield TimelineEntry(time=created, step=Step.SUBMITTED, text=f"submitted{where}")
+    yield from _progress(workload)
+    for each in (workload.get("status") or {}).get("admissionChecks") or ():
+        if each.get("lastTransitionTime") and each.get("state") != "Pending":
+            words = ": ".join(
+                filter(None, (f"{each.get('name')} is {each.get('state')}", each.get("message")))
+            )
+            yield TimelineEntry(time=str(each["lastTransitionTime"]), step=Step.CHECK, text=words)
+
+
+def _progress(workload: Json) -> Iterator[TimelineEntry]:
+    queue = str(((workload.get("status") or {}).get("admission") or {}).get("clusterQueue") or "")
+    if holds(workload, "QuotaReserved"):
+        yield _entry(workload, "QuotaReserved", Step.RESERVED, f"quota reserved in {queue}", queue)
+    elif message(workload, "QuotaReserved") and not holds(workload, "Finished"):
+        words = message(workload, "QuotaReserved")
+        yield _entry(workload, "QuotaReserved", Step.WAITING, f"waits: {words}")
+    if holds(workload, "Admitted"):
+        given = gets(workload)
+        words = f"admitted by {queue}: {given}" if given else f"admitted by {queue}"
+        yield _entry(workload, "Admitted", Step.ADMITTED, words, queue)
+    if holds(workload, "PodsReady"):
+        yield _entry(workload, "PodsReady", Step.PODS_READY, "all pods are ready")
+    if holds(workload, "Evicted"):
+        preempted = (condition(workload, "Evicted") or {}).get("reason") == PREEMPTED
+        step = Step.PREEMPTED if preempted else Step.EVICTED
+        yield _entry(workload, "Evicted", step, message(workload, "Evicted"))
+    if holds(workload, "Requeued") and holds(workload, "Evicted"):
+        yield _entry(workload, "Requeued", Step.REQUEUED, "queued again")
+    if holds(workload, "Finished"):
+        failed = (condition(workload, "Finished") or {}).get("reason") == "Failed"
+        step = Step.FAILED if failed else Step.FINISHED
+        yield _entry(workload, "Finished", step, message(workload, "Finished"))
+
+
+def _entry(workload: Json, kind: str, step: Step, text: str, where: str = "") -> TimelineEntry:
+    found = condition(workload, kind) or {}
+    return TimelineEntry(
+        time=str(found.get("lastTransitionTime") or ""),
+        step=step,
+        text=text,
+        reason=str(found.get("reason") or ""),
+        where=where,
+    )
+
+
+def _record(record: JobRecord) -> Iterator[TimelineEntry]:
+    """Yield the past runs of a job, and its end."""
+    for run in record.runs:
+        queue = run.cluster_queue
+        if run.started == run.admitted:
+            words = f"admitted by {queue}"
+            yield _at(run.admitted, Step.ADMITTED, words, where=queue)
+        else:
+            yield _at(run.started, Step.RESIZED, "its amounts changed", where=queue)
+        if run.ended is not None and run.ending not in (FINISHED, RESIZED, DELETED):
+            yield _stopped(run, run.ended)
+    for each in record.held:
+        yield _at(each.started, Step.HELD, "held")
+        if each.ended is not None:
+            yield _at(each.ended, Step.RELEASED, "released")
+    if record.finished is not None:
+        failed = record.outcome == "Failed"
+        words = ": ".join(filter(None, (str(record.outcome).lower(), record.cause)))
+        yield _at(record.finished, Step.FAILED if failed else Step.FINISHED, words)
+
+
+def _stopped(run: Run, ended: float) -> TimelineEntry:
+    if run.preempted:
+        return _at(ended, Step.PREEMPTED, "preempted", reason=run.ending)
+    return _at(ended, Step.EVICTED, f"evicted ({run.ending})", reason=run.ending)
+
+
+def _at(
+    moment_s: float, step: Step, text: str, *, reason: str = "", where: str = ""
+) -> TimelineEntry:
+    time = timestamp(moment_s)
+    return TimelineEntry(time=time, step=step, text=text, reason=reason, where=where)
+
+
+def _events(events: Iterable[Json]) -> Iterator[TimelineEntry]:
+    for each in events:
+        reason, words = str(each.get("reason") or ""), str(each.get("message") or "")
+        step = _EVENTS.get(reason)
+        if step is None and reason.startswith("EvictedDueTo"):
+            step = Step.EVICTED
+        if step is None:
+            continue
+        user = _BY_USER.search(words) if step in _ACTIONS else None
+        yield TimelineEntry(
+            time=occurred(each),
+            step=step,
+            text=words,
+            reason=reason,
+            user=user[1] if user is not None else "",
+            count=occurrences(each),
+        )
+
+
+def _with_preemptors(
+    entries: list[TimelineEntry], workload: Json, observed: ObservedState
+) -> list[TimelineEntry]:
+    """Name the preemptors. Only that of the last preemption is recorded in the Workload."""
+    found, last = list(entries), preemptor_uid(workload)
+    for at in range(len(found) - 1, -1, -1):
+        if found[at].step is Step.PREEMPTED:
+            by = observed.workload_by_uid(uid_in(found[at].text) or last)
+            if by is not None:
+                found[at] = msgspec.structs.replace(found[at], by=workload_ref(by))
+            last = ""
+    return found
+
+
+def _resumed(entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
+    """Call an admission after an eviction a resumption."""
+    stopped = False
+    for each in entries:
+        if each.step is Step.ADMITTED and stopped:
+            stopped = False
+            each = msgspec.structs.replace(each, step=Step.RESUMED)
+        elif each.step in (Step.PREEMPTED, Step.EVICTED):
+            stopped = True
+        yield each

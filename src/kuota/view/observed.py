@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows the objects of a server: quota, domains, and the order of pending workloads. Pure.
+
+Objects are JSON in the current version. Nothing is decided here: usage is what the status of
+Workloads says. Objects that cannot be read do not count; their JSON is still available.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from struct import pack
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kuota.api import core, kueue
+from kuota.api import workload as api
+from kuota.api.base import Json, Key
+from kuota.api.gates import Gate
+from kuota.api.podset import SLICE_ANNOTATION, WORKLOAD_ANNOTATION
+from kuota.api.resources import pod_amounts
+from kuota.bridge import inbound, inbound_nodes
+from kuota.bridge.inbound_workload import AccountingContext
+from kuota.bridge.inbound_workload import workload as inbound_workload
+from kuota.engine import model
+from kuota.engine.amounts import Requests
+from kuota.engine.consumed_usage import weighted_usage
+from kuota.engine.policy import Policy
+from kuota.engine.ranking import queue_timestamp
+from kuota.engine.state import State
+
+Keys = frozenset[Key]
+NO_ROWS: Keys = frozenset()
+_PRIORITY_OFFSET = 2**40
+_UNREADABLE = (ValueError, TypeError, LookupError)
+
+KINDS = (
+    *("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology", "AdmissionCheck"),
+    *("WorkloadPriorityClass", "Node", "Pod", "Workload"),
+)
+"""The kinds to follow. Pods are needed for nodes and topologies, and for why jobs failed."""
+
+
+class ObservedState:
+    """The objects of one server by kind and key, and the `State` that follows from them.
+
+    `put` and `drop` return the Workloads that look different afterwards, so that a caller renders
+    only those again. With `charges_inactive`, as on one machine, a deactivated Workload is charged
+    until its reservation is cleared. `bound` has what pods request, by node. `policy` is that of
+    the server's scheduler: it determines the order of pending workloads.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, charges_inactive: bool = False) -> None:
+        self.policy = policy or Policy()
+        overlapping = self.policy.on(Gate.TASHandleOverlappingFlavors)
+        self.state = State(overlapping=overlapping)
+        self.objects: dict[str, dict[Key, Json]] = {kind: {} for kind in KINDS}
+        self._charges_inactive = charges_inactive
+        self._accounting = AccountingContext(gates=self.policy.gates)
+        self._pending: dict[Key, model.Workload] = {}
+        self._by_uid: dict[str, Key] = {}
+        self._by_owner: dict[str, dict[Key, None]] = {}
+        self._by_queue: dict[Key, dict[Key, None]] = {}
+        self.bound: dict[str, dict[Key, Requests]] = {}
+        self._pods: dict[str | Key, dict[Key, None]] = {}
+
+    @classmethod
+    def of(cls, objects: Iterable[Json], policy: Policy | None = None) -> ObservedState:
+        """Return the state of a fixed set of objects."""
+        found = cls(policy)
+        for each in objects:
+            found.put(each)
+        return found
+
+    def put(self, obj: Json) -> Keys:
+        """Store the newest state of an object of one of `KINDS`. Other kinds are ignored."""
+        kind, key = str(obj.get("kind")), _key(obj)
+        known = self.objects.get(kind)
+        if known is None:
+            return NO_ROWS
+        before = known.get(key)
+        known[key] = obj
+        return _KINDS[kind](self, key, before, obj)
+
+    def drop(self, kind: str, key: Key) -> Keys:
+        """Forget a deleted object."""
+        known = self.objects.get(kind)
+        before = known.pop(key, None) if known is not None else None
+        return _KINDS[kind](self, key, before, None) if before is not None else NO_ROWS
+
+    @property
+    def workloads(self) -> Mapping[Key, Json]:
+        return self.objects["Workload"]
+
+    def workload_by_uid(self, uid: str) -> Json | None:
+        """Return the Workload with this UID; None if it is unknown."""
+        key = self._by_uid.get(uid)
+        return self.workloads.get(key) if key is not None else None
+
+    def workload_of_owner(self, uid: str) -> Json | None:
+        """Return the newest Workload of the job with this UID; None if there is none."""
+        keys = self._by_owner.get(uid)
+        return self.workloads.get(next(reversed(keys))) if keys else None
+
+    def pods_of(self, workload: Json) -> list[Json]:
+        """Return the pods of a Workload: of its job, annotated with its name, or its owners."""
+        marks: list[str | Key] = [*_owners(workload), _chain(workload, _key(workload).name)]
+        keys = dict.fromkeys(key for each in marks for key in self._pods.get(each, ()))
+        return [self.objects["Pod"][key] for key in keys]
+
+    def failed_pods(self, workload: Json) -> list[Json]:
+        """Return the failed pods of the workload's job."""
+        keys = (key for uid in _owners(workload) for key in self._pods.get(uid, ()))
+        return [pod for key in keys if _failed(pod := self.objects["Pod"][key])]
+
+    def workload_of_pod(self, pod: Json) -> Json | None:
+        """Return the Workload of a pod; None if it has none."""
+        for uid in (*_owners(pod), str(pod["metadata"].get("uid"))):
+            if found := self.workload_of_owner(uid):
+                return found
+        return self.workloads.get(_chain(pod, ""))
+
+    def cluster_queue_of(self, workload: Json) -> str:
+        """Return the ClusterQueue of a Workload; "" if its LocalQueue does not exist."""
+        admission = (workload.get("status") or {}).get("admission") or {}
+        found = admission.get("clusterQueue")
+        if not found:
+            local = self.objects["LocalQueue"].get(_local_queue(workload)) or {}
+            found = (local.get("spec") or {}).get("clusterQueue")
+        return str(found or "")
+
+    def order(self, key: Key) -> str:
+        """Return what sorts a pending workload within its ClusterQueue; "" if it is not queued.
+
+        Texts compare as the scheduler orders: by usage of the LocalQueue if the ClusterQueue uses
+        admission fair sharing, then by priority, by time, and by UID.
+        """
+        workload = self._pending.get(key)
+        local = self.state.local_queues.get(workload.local_queue) if workload is not None else None
+        if workload is None or local is None or local.stop_policy not in ("", "None"):
+            return ""
+        queue = self.state.queues.get(local.cluster_queue)
+        if queue is None or (queue.spec.concurrent_admission and not workload.parent_uid):
+            return ""
+        stamp = round(queue_timestamp(workload, self.policy) * 1_000_000)
+        use = self._use(local) if queue.spec.usage_based else ""
+        return f"{use}{_PRIORITY_OFFSET - workload.priority:013d}{stamp:017d}{workload.uid}{key}"
+
+    def _use(self, local: model.LocalQueue) -> str:
+        """Return the usage of a LocalQueue as text. Bits of positive numbers sort as numbers do."""
+        settings = self.policy.admission_fair_sharing
+        if settings is None or not self.policy.on(Gate.AdmissionFairSharing):
+            return ""
+        amounts = (local.consumed or {},)
+        use = weighted_usage(amounts, settings.resource_weights, local.weight)
+        return pack(">d", max(0.0, use)).hex()
+
+    def _workload(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        if before is not None:
+            self._unlink(key, before)
+        if after is not None:
+            self._link(key, after)
+        found = _read(self._model, after)
+        held = found is not None and found.charged
+        if held and found is not None:
+            self.state.workloads[key] = found
+            self.state.record(found)
+        elif self.state.workloads.pop(key, None) is not None:
+            self.state.discharge(key)
+        self._pending.pop(key, None)
+        if found is not None and found.queueable:
+            self._pending[key] = found
+        return frozenset({key})
+
+    def _model(self, obj: Json) -> model.Workload:
+        found = inbound_workload(msgspec.convert(obj, api.Workload), self._accounting)
+        if self._charges_inactive and found.reservation is not None and not found.active:
+            return msgspec.structs.replace(found, active=True)
+        return found
+
+    def _link(self, key: Key, obj: Json) -> None:
+        self._by_uid[str(obj["metadata"].get("uid"))] = key
+        self._by_queue.setdefault(_local_queue(obj), {})[key] = None
+        for uid in _owners(obj):
+            self._by_owner.setdefault(uid, {})[key] = None
+
+    def _unlink(self, key: Key, obj: Json) -> None:
+        self._by_uid.pop(str(obj["metadata"].get("uid")), None)
+        _remove(self._by_queue, _local_queue(obj), key)
+        for uid in _owners(obj):
+            _remove(self._by_owner, uid, key)
+
+    def _cluster_queue(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        found = _read(inbound.cluster_queue, after, kueue.ClusterQueue)
+        known = key.name in self.state.queues
+        if found is not None:
+            self.state.put_queue(found)
+        else:
+            self.state.drop_queue(key.name)
+        appeared = known != (key.name in self.state.queues)
+        return self._rows_of_queue(key.name) if appeared else NO_ROWS
+
+    def _rows_of_queue(self, name: str) -> Keys:
+        local = [
+            each.key for each in self.state.local_queues.values() if each.cluster_queue == name
+        ]
+        return frozenset(key for each in local for key in self._by_queue.get(each, ()))
+
+    def _local_queue(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        found = _read(inbound.local_queue, after, kueue.LocalQueue)
+        known = self.state.local_queues.pop(key, None)
+        if found is not None:
+            self.state.local_queues[key] = found
+        return frozenset(self._by_queue.get(key, ())) if found != known else NO_ROWS
+
+    def _cohort(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        found = _read(inbound.cohort, after, kueue.Cohort)
+        if found is not None:
+            self.state.put_cohort(found)
+        else:
+            self.state.drop_cohort(key.name)
+        return NO_ROWS
+
+    def _flavor(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        found = _read(inbound.flavor, after, kueue.ResourceFlavor)
+        if found is not None:
+            self.state.put_flavor(found)
+        else:
+            self.state.drop_flavor(key.name)
+        return NO_ROWS
+
+    def _topology(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        found = _read(inbound.topology, after, kueue.Topology)
+        if found is not None:
+            self.state.put_topology(found)
+        else:
+            self.state.drop_topology(key.name)
+        return NO_ROWS
+
+    def _node(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        found = _read(inbound_nodes.node, after, core.Node)
+        if found is not None:
+            self.state.domains.put(found)
+        else:
+            self.state.domains.drop(key)
+        return NO_ROWS
+
+    def _pod(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        self._bind(key, before, _read(_bound_pod, after))
+        for mark in _marks(before):
+            _remove(self._pods, mark, key)
+        for mark in _marks(after):
+            self._pods.setdefault(mark, {})[key] = None
+        if _failed(before) == _failed(after):
+            return NO_ROWS
+        owners = _owners(after or before or {})
+        return frozenset(key for uid in owners for key in self._by_owner.get(uid, ()))
+
+    def _bind(self, key: Key, before: Json | None, found: _BoundPod | None) -> None:
+        """Note what a pod uses on its node. Topologies count only pods that none of them places."""
+        was_on = ((before or {}).get("spec") or {}).get("nodeName")
+        _remove(self.bound, was_on, key)
+        if found is None:
+            if was_on:
+                self.state.domains.drop(key)
+            return
+        self.bound.setdefault(found.node, {})[key] = found.requests
+        if not found.placed:
+            used = model.PodUsage(key=key, node=found.node, requests=found.requests)
+            self.state.domains.put(used)
+
+    def _unused(self, key: Key, before: Json | None, after: Json | None) -> Keys:
+        return NO_ROWS
+
+
+_Follow = Callable[[ObservedState, Key, Json | None, Json | None], Keys]
+_KINDS: dict[str, _Follow] = {
+    "Workload": ObservedState._workload,
+    "ClusterQueue": ObservedState._cluster_queue,
+    "LocalQueue": ObservedState._local_queue,
+    "Cohort": ObservedState._cohort,
+    "ResourceFlavor": ObservedState._flavor,
+    "Topology": ObservedState._topology,
+    "Node": ObservedState._node,
+    "Pod": ObservedState._pod,
+    "AdmissionCheck": ObservedState._unused,
+    "WorkloadPriorityClass": ObservedState._unused,
+}
+
+
+def _read(convert: Callable[[Any], Any], obj: Json | None, shape: Any = None) -> Any:
+    """Return the object as the engine sees it; None if it was deleted or cannot be read."""
+    try:
+        if obj is None:
+            return None
+        return convert(msgspec.convert(obj, shape) if shape is not None else obj)
+    except _UNREADABLE:
+        return None
+
+
+def _remove(index: dict[Any, dict[Key, Any]], at: object, key: Key) -> None:
+    found = index.get(at)
+    if found is not None:
+        found.pop(key, None)
+        if not found:
+            del index[at]
+
+
+def _marks(pod: Json | None) -> list[str | Key]:
+    """Return what connects a pod to its Workload: UIDs of owners, its own UID, an annotation."""
+    if pod is None:
+        return []
+    return [*_owners(pod), str(pod["metadata"].get("uid")), _chain(pod, "")]
+
+
+class _BoundPod(NamedTuple):
+    node: str
+    requests: Requests
+    placed: bool
+
+
+def _bound_pod(pod: Json) -> _BoundPod | None:
+    """Return what a pod uses on its node; None if it is not bound, or has ended."""
+    if not (pod.get("spec") or {}).get("nodeName") or core.is_terminated(pod):
+        return None
+    read = msgspec.convert(pod, core.Pod)
+    placed = inbound_nodes.placed_by_topology(read)
+    return _BoundPod(read.spec.node_name, pod_amounts(read.spec), placed)
+
+
+def _failed(pod: Json | None) -> bool:
+    return pod is not None and (pod.get("status") or {}).get("phase") == "Failed"
+
+
+def _chain(obj: Json, name: str) -> Key:
+    """Return what the Workload, or all slices of an elastic job, have in common with their pods."""
+    annotations = obj["metadata"].get("annotations") or {}
+    found = annotations.get(SLICE_ANNOTATION) or name or annotations.get(WORKLOAD_ANNOTATION)
+    return Key(_key(obj).namespace, str(found or ""))
+
+
+def _key(obj: Json) -> Key:
+    metadata = obj["metadata"]
+    return Key(str(metadata.get("namespace") or ""), str(metadata["name"]))
+
+
+def _owners(obj: Json) -> list[str]:
+    references = (obj.get("metadata") or {}).get("ownerReferences") or ()
+    return [str(each.get("uid")) for each in references]
+
+
+def _local_queue(workload: Json) -> Key:
+    name = (workload.get("spec") or {}).get("queueName")
+    return Key(str(workload["metadata"].get("namespace") or ""), str(name or ""))
