@@ -10,11 +10,12 @@ from typing import Any
 
 import aiohttp
 
+from kuota.dashboard.assembly import AssembledDashboard
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
 from kuota.server.requests import ADMINS, User
 from kuota.server.store import Store
-from kuota.server.tokens import EVERYBODY, Tokens
+from kuota.server.tokens import EVERYBODY, TokenFile, Tokens
 from kuota.up.dashboard import machine_dashboard
 from kuota.up.local import local_client
 
@@ -29,7 +30,10 @@ CODES = "/apis/dashboard.kuota.dev/v1alpha1/signincodes"
 class Served:
     """A running dashboard and its parts."""
 
-    def __init__(self, api: ApiServer, http: HttpServer, port: int) -> None:
+    def __init__(
+        self, api: ApiServer, http: HttpServer, port: int, dashboard: AssembledDashboard
+    ) -> None:
+        self.dashboard = dashboard
         self.api = api
         self.http = http
         self.base = f"http://127.0.0.1:{port}"
@@ -67,7 +71,7 @@ class Served:
 Work = Callable[[Served], Awaitable[None]]
 
 
-def serving(work: Work, tokens: Tokens | None = None) -> None:
+def serving(work: Work, tokens: Tokens | TokenFile | None = None) -> None:
     """Run the work against a dashboard on a new store with the namespaces vision and speech."""
 
     async def main() -> None:
@@ -78,12 +82,14 @@ def serving(work: Work, tokens: Tokens | None = None) -> None:
         for team in ("vision", "speech"):
             labels = {"kuota.dev/team": team}
             store.create("namespaces", {"metadata": {"name": team, "labels": labels}})
-        http.mount("/dashboard", machine_dashboard(api).answer)
+        found = machine_dashboard(api)
+        http.mount("/dashboard", found.dashboard.answer)
         try:
             port = await http.listen()
-            await asyncio.wait_for(work(Served(api, http, port)), 20)
+            await asyncio.wait_for(work(Served(api, http, port, found)), 20)
         finally:
             await http.close()
+            await found.feed.close()
             await api.close()
             store.close()
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from kuota.api.base import Json
 from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.kube.errors import ApiError
-from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
+from kuota.kube.resources import ARCHIVED_PODS, JOBS, PODS, WORKLOADS, Resource, key_of
 
 if TYPE_CHECKING:
     from .session import Session
 
 JOB_NAME = "batch.kubernetes.io/job-name"
-ARCHIVED_PODS = Resource("logs.kuota.dev", "v1alpha1", "pods", "Pod")
-"""Deleted pods of Jobs that exist, whose logs `kuota up` keeps."""
 FAILED_PHASE = "status.phase=Failed"
 """A field selector of failed pods."""
 

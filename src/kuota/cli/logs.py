@@ -14,7 +14,7 @@ from kuota.api.base import Json, Key
 from kuota.bridge.jobs.pod_group_workload import IS_GROUP
 from kuota.kube.errors import ApiError, BadRequest, NotFound
 from kuota.kube.requests import LogOptions
-from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
+from kuota.kube.resources import ARCHIVED_PODS, JOBS, PODS, WORKLOADS, Resource, key_of
 from kuota.view.conditions import condition, holds
 from kuota.view.endings import Result
 from kuota.view.workload_state import LiveState, owner, pod_why, state, why
@@ -22,7 +22,6 @@ from kuota.view.workload_state import LiveState, owner, pod_why, state, why
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow
 from .job_objects import (
-    ARCHIVED_PODS,
     archived_pods_of,
     jobs_of,
     own_pods_of,

@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.kube.errors import ApiError, Forbidden, NotFound
+from kuota.kube.errors import ApiError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS, key_of
 from kuota.view.live import asks, gets, queue_rows
 from kuota.view.plan import WhyRow
@@ -28,7 +27,7 @@ from kuota.view.workload_state import (
     way_out,
     why,
 )
-from kuota.visibility.explanation import GROUP, RESOURCE, SUBRESOURCE, explanation_path
+from kuota.visibility.reading import read_explanation
 
 from .job_objects import JOB_NAME, failed_pods
 from .tables import print_details
@@ -48,7 +47,7 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
     now = state(workload, failed)
     cause = await _cause(session, workload, failed)
     waits = now in (*WAITING, LiveState.QUOTARESERVED)
-    found, note = await _explanation(session, key_of(workload)) if waits else (None, "")
+    found, note = await read_explanation(session.client, key_of(workload)) if waits else (None, "")
     shown = f"{now}: {cause}" if cause and now not in _UNDER_WAY else str(now)
     lines = [
         ("Workload", workload["metadata"]["name"] if of_job else ""),
@@ -72,31 +71,6 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
             click.echo(f"{name + ':':<13}{value}")
     if found is not None:
         print_details(found)
-
-
-async def _explanation(session: Session, key: Key) -> tuple[WhyRow | None, str]:
-    """Return the engine's explanation of the workload, or None and a note why there is none."""
-    try:
-        answer = await session.client.fetch(explanation_path(key))
-        return msgspec.convert(answer.get("why"), WhyRow | None), ""
-    except msgspec.ValidationError:
-        return None, _note("its format is not known to this version of kuota")
-    except Forbidden:
-        return None, _note(f"you may not get {RESOURCE}/{SUBRESOURCE} of {GROUP} in this namespace")
-    except NotFound as error:
-        # Only the error for a missing object has details.
-        unknown = error.details.get("group") == GROUP
-        return None, _note(
-            "the controller does not know this workload yet"
-            if unknown
-            else f"this cluster does not serve {GROUP}"
-        )
-    except ApiError as error:
-        return None, _note(error.message)
-
-
-def _note(cause: str) -> str:
-    return f"there is no explanation by the scheduler ({cause}); this is what the conditions say"
 
 
 async def _failed(session: Session, workload: Json) -> Pods:

@@ -14,9 +14,8 @@ from aiohttp.web_protocol import RequestPayloadError
 from kuota import __version__
 from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
-from kuota.kube.resources import WORKLOADS
 
-from .access import ADMINS, Access, readable_namespaces
+from .access import ADMINS
 from .responses import (
     Refusal,
     answered,
@@ -26,6 +25,7 @@ from .responses import (
     plain,
     refused,
 )
+from .scopes import Namespaces, Scopes
 from .shapes import Session
 from .static_files import INDEX, StaticFiles
 from .viewers import Viewer, Viewers, check_origin
@@ -106,22 +106,14 @@ class Dashboard:
 class SessionPage:
     """Responds with the session of the viewer."""
 
-    def __init__(
-        self,
-        access: Access,
-        namespaces: Callable[[], Awaitable[list[str]]],
-        *,
-        server: str,
-        actions: bool,
-    ) -> None:
-        self._access = access
-        self._namespaces = namespaces
+    def __init__(self, scopes: Scopes, *, server: str, actions: bool) -> None:
+        self._scopes = scopes
         self._server = server
         self._actions = actions
 
     async def answer(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
         user = viewer.user
-        found = await readable_namespaces(self._access, user, WORKLOADS, await self._namespaces())
+        found = (await self._scopes.of(user)).workloads
         return answered(
             Session(
                 user=user.name,
@@ -136,7 +128,7 @@ class SessionPage:
         )
 
 
-def _role(user: UserInfo, namespaces: frozenset[str] | None) -> str:
+def _role(user: UserInfo, namespaces: Namespaces) -> str:
     """Return a word for the permissions, which the pages show."""
     if ADMINS in user.groups:
         return "admin"

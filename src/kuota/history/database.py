@@ -96,6 +96,13 @@ class HistoryFile:
         self._db.execute("DELETE FROM jobs WHERE finished < ?", (before,))
 
 
+def read_one(path: str, uid: str) -> JobRecord | None:
+    """Return the record of one job; None if there is none. Otherwise like `read`."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        row = connection.execute("SELECT body FROM jobs WHERE uid = ?", (uid,)).fetchone()
+    return None if row is None else _RECORD.decode(row[0])
+
+
 def read(path: str, since: float, namespace: str | None) -> Iterator[JobRecord]:
     """Yield the records of jobs that had not ended at `since`, of one namespace or of all.
 

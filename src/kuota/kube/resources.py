@@ -51,6 +51,8 @@ _V = "v1beta2"
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
+ARCHIVED_PODS = Resource("logs.kuota.dev", "v1alpha1", "pods", "Pod")
+"""Deleted pods whose logs `kuota up` still has."""
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")

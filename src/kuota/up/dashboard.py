@@ -8,16 +8,18 @@ it has anyway, and opens the sign-in page with it.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 
 from kuota.dashboard.access import BearerToken, Credential, UnixPeer
-from kuota.dashboard.http import PREFIX, Dashboard, SessionPage
+from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled
+from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
-from kuota.dashboard.viewers import Viewers
+from kuota.engine.policy import Policy
+from kuota.history.database import read, read_one
 from kuota.kube.access import Access as AccessRequest
 from kuota.kube.access import UserInfo
 from kuota.kube.client import Client
@@ -27,9 +29,13 @@ from kuota.server.auth import Access, known
 from kuota.server.requests import Request, Response, User
 from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed, unauthorized
 from kuota.server.unix_users import unix_user
+from kuota.steady_time import SHARED
+from kuota.view.observed import ObservedState
 
-from .local import LocalTransport
+from .local import LocalTransport, local_client
 
+RECHECK_S = 1.0
+"""How often the permissions of viewers are determined again."""
 _ISSUER = "kuota.dev/issuer"
 
 
@@ -102,14 +108,29 @@ class SignInCodes:
         return Response(201, msgspec.json.encode(body))
 
 
-def machine_dashboard(api: ApiServer) -> Dashboard:
-    """Return the dashboard of the server, and let the server issue codes for it."""
-    access, sessions = MachineAccess(api), Sessions(time.monotonic)
-    api.extensions.append(SignInCodes(sessions))
-    dashboard = Dashboard(Viewers(access, sessions, time.monotonic))
-    session = SessionPage(access, access.namespaces, server="machine", actions=False)
-    dashboard.readers["session"] = session.answer
-    return dashboard
+def machine_dashboard(
+    api: ApiServer, policy: Policy | None = None, history: str = ""
+) -> AssembledDashboard:
+    """Return the dashboard of the server, and let the server issue codes for it.
+
+    `policy` is that of the scheduler, and `history` the file of the history.
+    """
+    access = MachineAccess(api)
+    found = assembled(
+        Surroundings(
+            access=access,
+            client=local_client(api),
+            namespaces=access.namespaces,
+            new_state=lambda: ObservedState(policy, charges_inactive=True),
+            server="machine",
+            recheck_s=RECHECK_S,
+            read=partial(read, history) if history else None,
+            read_record=partial(read_one, history) if history else lambda _: None,
+            wall_clock=SHARED.now,
+        )
+    )
+    api.extensions.append(SignInCodes(found.sessions))
+    return found
 
 
 def _credential(request: Request) -> Credential:

@@ -21,6 +21,7 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import lifecycle_config
+from kuota.bridge.settings import policy
 from kuota.connections import Connections, raise_descriptor_limit
 from kuota.control.observer import WorldObjects, attach_dispatch_observer, attach_observer
 from kuota.control.system import System
@@ -203,7 +204,10 @@ class Installation:
         tokens = TokenFile(state_dir.tokens)
         self._http = http = HttpServer(api, tokens, self._sessions, connections)
         stack.push_async_callback(http.close)
-        http.mount(PREFIX, machine_dashboard(api).answer)
+        scheduling = policy(self._options.config, self._options.gates)
+        dashboard = machine_dashboard(api, scheduling, str(state_dir.history))
+        stack.push_async_callback(dashboard.feed.close)
+        http.mount(PREFIX, dashboard.dashboard.answer)
         port = await self._listen_here(http)
         external_listener = self._options.external_listener
         if external_listener is not None:

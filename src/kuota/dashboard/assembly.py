@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects the parts of a dashboard. The machine and the cluster differ in what they pass in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from kuota.history.records import JobRecord
+from kuota.kube.client import Client
+from kuota.view.observed import ObservedState
+
+from .access import Access
+from .catalog import Catalog
+from .feed import Feed
+from .http import Dashboard, SessionPage
+from .logs import Logs
+from .reports import Read, Reports
+from .scopes import Scopes
+from .sessions import Sessions
+from .stream import OpenStreams, Streams
+from .viewers import ProxyUser, Viewers
+from .workload_view import ReadRecord
+
+
+def _no_record(uid: str) -> JobRecord | None:
+    return None
+
+
+def _no_proxy(request: object) -> None:
+    return None
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dashboard needs.
+
+    `client` has the permissions of the dashboard itself, and reads what all viewers share. Without
+    `read`, there is no history. Permissions are cached for `recheck_s`. `server` is "machine" or
+    "cluster".
+    """
+
+    access: Access
+    client: Client
+    namespaces: Callable[[], Awaitable[list[str]]]
+    new_state: Callable[[], ObservedState]
+    server: str
+    recheck_s: float
+    read: Read | None = None
+    read_record: ReadRecord = _no_record
+    proxy_user: ProxyUser = _no_proxy
+    wall_clock: Callable[[], float] = time.time
+
+
+class AssembledDashboard(msgspec.Struct, frozen=True):
+    """A dashboard, with what its owner closes or uses."""
+
+    dashboard: Dashboard
+    sessions: Sessions
+    feed: Feed
+
+
+def assembled(given: Surroundings) -> AssembledDashboard:
+    """Return a dashboard that is ready to answer requests."""
+    sessions = Sessions(time.monotonic)
+    viewers = Viewers(given.access, sessions, time.monotonic, given.proxy_user)
+    scopes = Scopes(given.access, given.namespaces, ttl_s=given.recheck_s)
+    feed, open_streams = Feed(given.client, given.new_state), OpenStreams()
+    catalog = Catalog(feed, given.access, given.client, given.read_record)
+    dashboard = Dashboard(viewers)
+    dashboard.readers |= {
+        "session": SessionPage(scopes, server=given.server, actions=False).answer,
+        "stream": Streams(feed, scopes, viewers, catalog.find, open_streams).answer,
+        "logs": Logs(given.access, viewers, open_streams).answer,
+    }
+    if given.read is not None:
+        reports = Reports(given.read, feed, scopes, given.wall_clock)
+        dashboard.readers |= {
+            "history": reports.history,
+            "usage": reports.usage,
+            "teams": reports.teams,
+        }
+    return AssembledDashboard(dashboard, sessions, feed)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves history and accounts of the namespaces whose Workloads the viewer may list."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sqlite3
+from collections.abc import Callable, Iterable
+
+from aiohttp import web
+
+from kuota.api.faults import Invalid
+from kuota.history import api
+from kuota.history.records import JobRecord
+
+from .feed import Feed
+from .models.teams import teams_model
+from .models.visible import visible as shown_to
+from .responses import Refusal, answered, bad_request, forbidden
+from .scopes import Namespaces, Scopes, visible
+from .viewers import Viewer
+
+Read = Callable[[float, str | None], Iterable[JobRecord]]
+"""Reads the records of jobs since a time, of one namespace or of all. Runs in a thread."""
+
+
+class Reports:
+    """Answers from the records. `clock` returns seconds since the epoch."""
+
+    def __init__(self, read: Read, feed: Feed, scopes: Scopes, clock: Callable[[], float]) -> None:
+        self._read = read
+        self._feed = feed
+        self._scopes = scopes
+        self._clock = clock
+
+    async def history(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
+        """Respond with jobs, newest first."""
+        return await self._answer(request, viewer, api.Report.JOBS)
+
+    async def usage(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
+        """Respond with accounts by team, queue, user or flavor."""
+        return await self._answer(request, viewer, api.Report.USAGE)
+
+    async def teams(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
+        """Respond with series of teams over time. A step is at least a minute."""
+        question, query = self._question(request), request.rel_url.query
+        length_s = question.period.until - question.period.since
+        step_s = _seconds(query.get("step", str(max(60.0, length_s / 100))))
+        found = await self.records(viewer, question.period.since, query.get("namespace", ""))
+        async with self._feed.viewing():
+            model = teams_model(found, question.period, step_s, self._feed.state)
+        scope = await self._scopes.of(viewer.user)
+        return answered(shown_to(model, lambda each: visible(scope.workloads, each)))
+
+    async def records(self, viewer: Viewer, since: float, namespace: str = "") -> list[JobRecord]:
+        """Return the records that the viewer may read. Raises Refusal."""
+        scope = await self._scopes.of(viewer.user)
+        if namespace and not visible(scope.workloads, namespace):
+            raise forbidden(
+                f'User "{viewer.user.name}" may not list the workloads of namespace {namespace}'
+            )
+        try:
+            return await asyncio.to_thread(self._found, since, namespace, scope.workloads)
+        except sqlite3.Error as error:
+            message = f"the history cannot be read: {error}"
+            raise Refusal(503, "ServiceUnavailable", message) from None
+
+    def _found(self, since: float, namespace: str, readable: Namespaces) -> list[JobRecord]:
+        if namespace or readable is None:
+            return list(self._read(since, namespace or None))
+        return [record for each in sorted(readable) for record in self._read(since, each)]
+
+    def _question(self, request: web.BaseRequest) -> api.Question:
+        try:
+            return api.parse_query(dict(request.rel_url.query), self._clock())
+        except Invalid as error:
+            raise bad_request(str(error)) from None
+
+    async def _answer(
+        self, request: web.BaseRequest, viewer: Viewer, report: api.Report
+    ) -> web.Response:
+        question = self._question(request)
+        namespace = request.rel_url.query.get("namespace", "")
+        found = await self.records(viewer, question.period.since, namespace)
+        place = api.Place(report, namespace or None)
+        return answered(await asyncio.to_thread(api.document, place, question, found))
+
+
+def _seconds(text: str) -> float:
+    """Return the length of a step. Raises Refusal."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 1 <= found <= 366 * 86_400:
+        raise bad_request("step must be a number of seconds, such as 3600")
+    return found

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The view of one workload. Events and the explanation are read with the viewer's permissions."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.history.records import JobRecord
+from kuota.kube.client import Client
+from kuota.kube.errors import ApiError
+from kuota.kube.resources import CORE_EVENTS
+from kuota.view.conditions import holds
+from kuota.view.devices import DeviceRow
+from kuota.view.plan import WhyRow
+from kuota.view.workload_state import owner
+from kuota.visibility.reading import read_explanation
+
+from .access import Access, Credential
+from .feed import Feed
+from .models.visible import visible as shown_to
+from .models.workload import workload_model
+from .responses import not_found
+from .scopes import Scope, visible
+from .views import TIME, Changes, Sent
+
+REFRESH_S = 3.0
+"""How often Events, devices and the explanation are read again."""
+MOST_PODS = 10
+"""The Events of at most this many pods are shown."""
+
+ReadRecord = Callable[[str], JobRecord | None]
+"""Reads the history of one job by the UID of its Workload. Runs in a thread."""
+
+
+class WorkloadView:
+    """One workload, for one viewer. It may not exist any more, or not yet."""
+
+    name = "workload"
+    pace_s = 0.5
+    refresh_s: float | None = REFRESH_S
+
+    def __init__(
+        self,
+        key: Key,
+        feed: Feed,
+        access: Access,
+        credential: Credential,
+        devices: Callable[[], Awaitable[list[DeviceRow]]],
+        record: ReadRecord,
+    ) -> None:
+        self._key = key
+        self._feed = feed
+        self._access = access
+        self._credential = credential
+        self._devices = devices
+        self._record = record
+
+    async def snapshot(self, scope: Scope, sent: Sent) -> Iterable[bytes]:
+        sent.part = await self._encoded(scope)
+        return [b'{"view":"workload","model":', sent.part, b"}"]
+
+    async def change(self, scope: Scope, changes: Changes, sent: Sent) -> bytes | None:
+        if self._key not in changes[0] and not changes[1] & {TIME, "Pod"}:
+            return None
+        body = sent.news(await self._encoded(scope))
+        return b'{"model":' + body + b"}" if body is not None else None
+
+    async def _encoded(self, scope: Scope) -> bytes:
+        """Return the model. Raises Refusal if the viewer may not read it or it does not exist."""
+        namespace = self._key.namespace
+        missing = not_found(f'Workload "{self._key.name}" not found in namespace "{namespace}"')
+        if not visible(scope.workloads, namespace) or self._workload() is None:
+            raise missing
+        async with self._access.client(self._credential) as client:
+            why, note = await self._explanation(client)
+            events = await self._events(client) if visible(scope.events, namespace) else []
+        record, devices = await self._history(), await self._devices()
+        workload = self._workload()
+        if workload is None:
+            raise missing
+        model = shown_to(
+            workload_model(
+                workload,
+                self._feed.state,
+                events=events,
+                record=record,
+                why=why,
+                note=note,
+                devices=devices,
+            ),
+            lambda each: visible(scope.workloads, each),
+        )
+        if model is None:
+            raise missing
+        if not visible(scope.pods, namespace):
+            model = msgspec.structs.replace(model, pods=[], devices=[])
+        return msgspec.json.encode(model)
+
+    def _workload(self) -> Json | None:
+        return self._feed.state.workloads.get(self._key)
+
+    async def _explanation(self, client: Client) -> tuple[WhyRow | None, str]:
+        workload = self._workload()
+        over = workload is None or any(holds(workload, each) for each in ("Admitted", "Finished"))
+        return (None, "") if over else await read_explanation(client, self._key)
+
+    async def _events(self, client: Client) -> list[Json]:
+        """Return the Events of the workload, its job and its first pods."""
+        workload = self._workload()
+        if workload is None:
+            return []
+        pods = self._feed.state.pods_of(workload)[:MOST_PODS]
+        names = [self._key.name, owner(workload)[1], *(each["metadata"]["name"] for each in pods)]
+        found: list[Json] = []
+        for name in dict.fromkeys(filter(None, names)):
+            try:
+                selector = f"involvedObject.name={name}"
+                listed = await client.list(
+                    CORE_EVENTS, self._key.namespace, field_selector=selector
+                )
+            except ApiError:
+                break
+            found += listed.items
+        return found
+
+    async def _history(self) -> JobRecord | None:
+        workload = self._workload()
+        if workload is None:
+            return None
+        try:
+            return await asyncio.to_thread(self._record, str(workload["metadata"].get("uid")))
+        except sqlite3.Error:
+            return None  # The timeline then begins with the Events that still exist.
