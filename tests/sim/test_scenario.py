@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.engine.model import ClusterQueue, LocalQueue, Namespace
 from kuota.sim.scenario import load_scenario
@@ -76,3 +77,61 @@ def test_flavors_that_would_be_tried_at_once_are_tried_one_by_one() -> None:
     assert known.concurrent_admission is None
     assert any("variants" in note for note in scenario.notes)
     assert () == load_scenario([queue]).notes
+
+
+def pod(name: str, of: int = 2, queue: str = "q", **marks: str) -> Json:
+    """A Pod of the group `team`."""
+    labels = {"kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/pod-group-name": "team"}
+    notes = {"kueue.x-k8s.io/pod-group-total-count": str(of)}
+    notes |= {f"kuota.dev/{key.replace('_', '-')}": value for key, value in marks.items()}
+    container = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    meta = {"name": name, "namespace": "default", "labels": labels, "annotations": notes}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def test_the_pods_of_a_group_are_one_submission_with_the_name_of_the_group() -> None:
+    between = job("j", "q")
+    found = load_scenario([pod("a", runs_for="5s"), between, pod("b", runs_for="9s")])
+    assert [("j", "Job"), ("team", "PodGroup")] == [(e.name, e.kind) for e in found.submissions]
+    group = found.submissions[1]
+    assert [2] == [each.count for each in group.workload.pod_sets]
+    assert 9.0 == group.runs_for
+    assert () == found.invalid
+
+
+def test_a_group_is_submitted_with_its_last_pod() -> None:
+    (group,) = load_scenario([pod("a", submit_after="7s"), pod("b")]).submissions
+    assert (7.0, None) == (group.at, group.runs_for)
+
+
+def test_a_group_that_cannot_be_queued_says_why() -> None:
+    for pods, why in (
+        ([pod("a")], "the group has 1 of 2 pods"),
+        ([pod("a"), pod("b", queue="other")], "different queue names"),
+        ([pod("a"), pod("b", of=1)], "pod-group-total-count"),
+    ):
+        found = load_scenario(pods)
+        (stranded,) = found.unqueued
+        assert () == found.submissions
+        assert "default/team" == str(stranded.key)
+        assert why in stranded.why
+
+
+def test_a_faulty_pod_of_a_group_is_reported_at_its_place() -> None:
+    wrong = pod("b", runs_for="soon")
+    (fault,) = load_scenario([flavor(), pod("a"), wrong]).invalid
+    assert 2 == fault.index
+
+
+def test_a_group_that_has_a_workload_is_not_submitted_twice() -> None:
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": e, "uid": e} for e in ("a", "b")]
+    template = {"spec": pod("a")["spec"]}
+    workload = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "team", "namespace": "default", "ownerReferences": owners},
+        "spec": {"queueName": "q", "podSets": [{"name": "x", "count": 2, "template": template}]},
+    }
+    found = load_scenario([pod("a"), pod("b"), workload]).submissions
+    assert [("team", "Workload")] == [(each.name, each.kind) for each in found]

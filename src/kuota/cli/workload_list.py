@@ -74,11 +74,18 @@ class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _owns(self, workload: Json) -> bool:
-        """Whether the workload belongs to the selected job. The job's kind may be a plural."""
-        kind, name = owner(workload)
+        """Whether the workload belongs to the selected job. The job's kind may be a plural.
+
+        Every Pod of a group selects the workload of the group.
+        """
         words, _, wanted_name = self.owner.rpartition("/")
         wanted = words.partition(".")[0].lower()
-        return name == wanted_name and kind.lower() in (wanted, wanted.removesuffix("s"))
+        references = workload["metadata"].get("ownerReferences") or ()
+        owners = [(str(each.get("kind")), str(each.get("name"))) for each in references]
+        return any(
+            name == wanted_name and kind.lower() in (wanted, wanted.removesuffix("s"))
+            for kind, name in (owner(workload), *owners)
+        )
 
 
 @click.command("workload")

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from kuota.api.base import Json, Key
 from kuota.api.rules.references import name_of
 from kuota.bridge.jobs.ancestor import GroupKind, group_kind, namespace_of
+from kuota.bridge.jobs.composed import Composed, Match, composed
 from kuota.bridge.jobs.job_webhook import Unqueued, reviewed, unqueued, with_default_labels
-from kuota.bridge.jobs.kind import JobKind, resolved
+from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 
@@ -38,6 +39,24 @@ class Jobs:
     def resolved(self, kind: JobKind, stored: Json) -> Json:
         """The job with what it takes from other objects."""
         return resolved(kind, stored, self._find)
+
+    def group_of(self, kind: JobKind, obj: Json) -> JobKey | None:
+        """The composed job that the object is a member of; None if it is a job itself."""
+        for each in self._config.registry:
+            if isinstance(each, Composed) and each.member == kind.group_kind:
+                name = each.group_of(obj, self._config.gates)
+                if name:
+                    return JobKey(each.group_kind, Key(namespace_of(obj), name))
+        return None
+
+    def composed(self, group: JobKey, members: Iterable[Json]) -> Match:
+        """The composed job of these stored members, or why it is not queued."""
+        kind = self._config.registry.kind(group.kind)
+        assert isinstance(kind, Composed)
+        job = composed(kind, group.key, members, self._config.gates, 0.0)
+        if kind.end(job) is not None:
+            return Match(job=job, refused="all its members have ended")
+        return kind.prepare(job, self._config.gates)
 
     def _find(self, kind: GroupKind, key: Key) -> Json | None:
         return self._stored.get((kind, key))

@@ -18,16 +18,14 @@ import msgspec
 from kuota.api import kueue
 from kuota.api.base import Json, Key, Object
 from kuota.api.config.shapes import Configuration
-from kuota.api.convert import convert
 from kuota.api.core import Job, LimitRange, Namespace, Node, Pod, PriorityClass, RuntimeClass
-from kuota.api.defaults import defaulted
 from kuota.api.faults import ErrorType, FieldError, Invalid
 from kuota.api.gates import Gate, Gates
 from kuota.api.priority import ClassMissing
 from kuota.api.quantity import QuantityError
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.references import name_of, namespace_of
-from kuota.api.rules.report import child, elements, text
+from kuota.api.rules.report import child, text
 from kuota.api.workload import Workload
 from kuota.bridge import inbound, inbound_nodes, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
@@ -36,7 +34,6 @@ from kuota.bridge.job_pass.workload import workload as workload_of
 from kuota.bridge.jobs.ancestor import NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import Unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown
-from kuota.bridge.jobs.registry import ALL
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.engine import model
 from kuota.engine.facts import EngineObject
@@ -45,16 +42,9 @@ from kuota.engine.model import Instant, Struct
 from . import nodes
 from .faults import RUNS_FOR, SUBMIT_AFTER, duration_of, manifest_faults
 from .jobs import Jobs
+from .objects import NAMESPACED, bound, namespace_object, owners, stored_object
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-_GROUPS = {each.gvk.kind: each.gvk.group for each in ALL} | {
-    "LimitRange": "",
-    "Namespace": "",
-    "Node": "",
-    "PriorityClass": "scheduling.k8s.io",
-    "RuntimeClass": "node.k8s.io",
-}
-_NAMESPACED = frozenset({"LocalQueue", "Workload", "LimitRange"}) | {each.gvk.kind for each in ALL}
 _WHERE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 _STEP_S = 1e-6
 T = TypeVar("T", bound=Object)
@@ -65,7 +55,7 @@ class Submission(Struct):
     """A workload and its submission time in seconds from the start.
 
     Without `runs_for` it never ends. `name` and `kind` are those of the manifest: a Job, or the
-    Workload itself.
+    Workload itself; or those of a group of Pods.
     """
 
     workload: model.Workload
@@ -117,10 +107,11 @@ class _Builder:
         self.invalid: list[InvalidObject] = []
         self.notes: list[str] = []
         self.unqueued: list[UnqueuedJob] = []
-        self.objects = [_stored(each, gates) for each in objects]
+        self.objects = [stored_object(each, gates) for each in objects]
         self.namespaces = {each.name: each for each in self._namespaces()}
         self._lifecycle = lifecycle_config(cfg, gates)
-        self.jobs = Jobs([*self.objects, *map(_object, self.namespaces.values())], self._lifecycle)
+        spaces = map(namespace_object, self.namespaces.values())
+        self.jobs = Jobs([*self.objects, *spaces], self._lifecycle)
         self.accounting = settings.accounting(
             cfg,
             gates,
@@ -211,8 +202,8 @@ class _Builder:
         for name, each in given.items():
             labels = {NAME_LABEL: name} | (each.metadata.labels or {})
             yield model.Namespace(name=name, labels=labels)
-        kinds = _NAMESPACED - {"LimitRange"}
-        queued = (obj for obj in self.objects if obj.get("kind") in kinds and not _bound(obj))
+        kinds = NAMESPACED - {"LimitRange"}
+        queued = (obj for obj in self.objects if obj.get("kind") in kinds and not bound(obj))
         named = {namespace_of(obj) for obj in queued}
         missing = sorted(named - given.keys())
         if missing:
@@ -225,36 +216,83 @@ class _Builder:
             yield model.Namespace(name=name, labels={NAME_LABEL: name})
 
     def _arrivals(self) -> Iterator[Submission]:
-        owned = {owner for _, obj in self._each("Workload") for owner in _owners(obj)}
-        for index, obj in enumerate(self.objects):
-            if obj.get("kind") == "Workload":
-                yield from self._arrival(index, obj, obj)
+        """Yield the submissions. A group arrives with its last member."""
+        owned = {owner for _, obj in self._each("Workload") for owner in owners(obj)}
+        new = [each for each in enumerate(self.objects) if self._is_new(each[1], owned)]
+        groups: dict[JobKey, list[tuple[int, Json]]] = {}
+        for index, obj in new:
+            group = self._group_of(obj)
+            if group is not None:
+                groups.setdefault(group, []).append((index, obj))
+        for index, obj in new:
+            group, kind = self._group_of(obj), self._lifecycle.registry.get(group_kind(obj))
+            if group is not None:
+                if groups[group][-1][0] == index:
+                    yield from self._group_arrival(group, groups[group])
                 continue
-            kind = self._lifecycle.registry.get(group_kind(obj))
-            key = Key(namespace_of(obj), name_of(obj))
-            if kind is not None and not _bound(obj) and JobKey(kind.group_kind, key) not in owned:
-                workload = self._workload_of(kind, index, obj)
-                if workload is not None:
-                    yield from self._arrival(index, obj, workload)
+            workload = obj if kind is None else self._workload_of(kind, index, obj)
+            if workload is not None:
+                kind_name = text(obj.get("kind"))
+                yield from self._arrival([(index, obj)], workload, name_of(obj), kind_name)
+
+    def _is_new(self, obj: Json, owned: set[JobKey]) -> bool:
+        """Whether the object is a Workload, or a job that has none and has not started."""
+        if obj.get("kind") == "Workload":
+            return True
+        kind = self._lifecycle.registry.get(group_kind(obj))
+        key = Key(namespace_of(obj), name_of(obj))
+        return kind is not None and not bound(obj) and JobKey(kind.group_kind, key) not in owned
+
+    def _group_of(self, obj: Json) -> JobKey | None:
+        kind = self._lifecycle.registry.get(group_kind(obj))
+        return self.jobs.group_of(kind, obj) if kind is not None else None
 
     def _workload_of(self, kind: JobKind, index: int, obj: Json) -> Json | None:
         """The workload of a new job; None if it needs none or can get none."""
         if obj.get("kind") == "Job" and self._decoded(index, obj, Job) is None:
             return None
-        if kind.end(obj) is not None:
+        stored = self._stored(kind, index, obj) if kind.end(obj) is None else None
+        if stored is None:
             return None
+        try:
+            return workload_of(kind, self.jobs.resolved(kind, stored), self.classes, self.gates)
+        except (ClassMissing, PodSetsUnknown) as error:
+            self._strand(obj, str(error.args[0]))
+            return None
+
+    def _stored(self, kind: JobKind, index: int, obj: Json) -> Json | None:
+        """The job as the API server stores it; None if it is invalid or not queued."""
         try:
             stored = self.jobs.stored(kind, obj)
             reason = self.jobs.unqueued(kind, stored)
-            if reason is None:
-                return workload_of(kind, self.jobs.resolved(kind, stored), self.classes, self.gates)
         except Invalid as error:
             self.invalid += [InvalidObject(index=index, fault=each) for each in error.errors]
-        except (NestingError, ClassMissing, PodSetsUnknown) as error:
+        except NestingError as error:
             self._strand(obj, str(error.args[0]))
         else:
+            if reason is None:
+                return stored
             self._leave_out(stored, reason)
         return None
+
+    def _group_arrival(self, group: JobKey, given: list[tuple[int, Json]]) -> Iterator[Submission]:
+        """Yield the submission of a job that consists of several objects."""
+        registry = self._lifecycle.registry
+        stored = [self._stored(registry.kind(group_kind(obj)), index, obj) for index, obj in given]
+        members = [each for each in stored if each is not None]
+        if not members:
+            return
+        try:
+            found = self.jobs.composed(group, members)
+            if found.refused:
+                self._strand(found.job, found.refused)
+                return
+            kind = registry.kind(group.kind)
+            workload = workload_of(kind, found.job, self.classes, self.gates)
+        except (ClassMissing, PodSetsUnknown) as error:
+            self._strand(members[0], str(error.args[0]))
+            return
+        yield from self._arrival(given, workload, group.key.name, kind.gvk.kind)
 
     def _leave_out(self, job: Json, reason: Unqueued) -> None:
         if reason is Unqueued.NAMESPACE and queue_name(job):
@@ -268,21 +306,28 @@ class _Builder:
         key = Key(namespace_of(job), name_of(job))
         self.unqueued.append(UnqueuedJob(key=key, queue=queue_name(job), why=why))
 
-    def _arrival(self, index: int, manifest: Json, obj: Json) -> Iterator[Submission]:
-        faults = list(manifest_faults(manifest))
-        self.invalid += [InvalidObject(index=index, fault=each) for each in faults]
-        decoded = None if faults else self._decoded(index, obj, Workload)
+    def _arrival(
+        self, given: Sequence[tuple[int, Json]], obj: Json, name: str, kind: str
+    ) -> Iterator[Submission]:
+        """Yield the submission of a Workload that belongs to these objects.
+
+        It is submitted with the last of them, and ends with the last.
+        """
+        faults = [(index, each) for index, one in given for each in manifest_faults(one)]
+        self.invalid += [InvalidObject(index=index, fault=each) for index, each in faults]
+        decoded = None if faults else self._decoded(given[0][0], obj, Workload)
         if decoded is None:
             return
-        workload = self._tried(index, lambda: inbound_workload(decoded, self.accounting))
+        workload = self._tried(given[0][0], lambda: inbound_workload(decoded, self.accounting))
         if workload is not None:
             held = workload.reservation is not None
+            lasts = [duration_of(each, RUNS_FOR) for _, each in given]
             yield Submission(
                 workload=workload,
-                name=name_of(manifest),
-                kind=text(manifest.get("kind")),
-                at=0.0 if held else duration_of(manifest, SUBMIT_AFTER) or 0.0,
-                runs_for=duration_of(manifest, RUNS_FOR),
+                name=name,
+                kind=kind,
+                at=0.0 if held else max(duration_of(e, SUBMIT_AFTER) or 0.0 for _, e in given),
+                runs_for=None if None in lasts else max(each or 0.0 for each in lasts),
             )
 
 
@@ -297,39 +342,10 @@ _KNOWN: tuple[tuple[str, type[Object], Callable[[Any], EngineObject]], ...] = (
 )
 
 
-def _bound(obj: Json) -> bool:
-    """Whether the object is bound to a node. It uses the node, and is not queued any more."""
-    return bool(child(obj, "spec").get("nodeName"))
-
-
 def _translated(
     obj: Json, type_: type[Object], inbound_of: Callable[[Any], EngineObject]
 ) -> EngineObject:
     return inbound_of(msgspec.convert(obj, type_))
-
-
-def _stored(obj: Json, gates: Gates) -> Json:
-    """The object in stored form, in the newer version; empty for other kinds."""
-    group, _, _ = text(obj.get("apiVersion")).rpartition("/")
-    if group != _GROUPS.get(text(obj.get("kind")), kueue.GROUP):
-        return {}
-    stored = defaulted(convert(obj, "v1beta2"), gates)
-    metadata = stored.get("metadata")
-    if stored.get("kind") in _NAMESPACED and isinstance(metadata, dict):
-        stored = stored | {"metadata": {"namespace": namespace_of(stored)} | metadata}
-    return stored
-
-
-def _object(namespace: model.Namespace) -> Json:
-    metadata = {"name": namespace.name, "labels": namespace.labels}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-
-
-def _owners(workload: Json) -> Iterator[JobKey]:
-    for owner in elements(child(workload, "metadata").get("ownerReferences")):
-        if isinstance(owner, dict):
-            key = Key(namespace_of(workload), text(owner.get("name")))
-            yield JobKey(group_kind(owner), key)
 
 
 def _latest(workload: model.Workload) -> Instant:

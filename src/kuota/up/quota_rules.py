@@ -22,10 +22,10 @@ from kuota.api.rules.metadata import annotation
 from kuota.api.rules.pod import RETRIABLE
 from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, group_kind
+from kuota.bridge.jobs.composed import IS_GROUP
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, Unqueued, unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, referred
 from kuota.bridge.jobs.pod_gates import gated
-from kuota.bridge.jobs.pod_group_workload import IS_GROUP
 from kuota.bridge.jobs.registry import ALL
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind

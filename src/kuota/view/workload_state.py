@@ -13,6 +13,8 @@ from enum import StrEnum
 
 from kuota.api.base import Json
 from kuota.api.workload import PREEMPTOR_UID
+from kuota.bridge.jobs.composed import IS_GROUP, POD_GROUP
+from kuota.bridge.jobs.dispatch import OWNER_GVK, OWNER_NAME
 from kuota.bridge.messages import PREEMPTION_CAUSES
 
 from .conditions import condition, holds, message
@@ -183,8 +185,21 @@ def _container_why(now: Json) -> str:
 
 
 def owner(workload: Json) -> tuple[str, str]:
-    """Return the kind and name of the workload's job; both are empty if it has none."""
-    references = workload["metadata"].get("ownerReferences") or ()
-    for each in sorted(references, key=lambda each: not each.get("controller")):
+    """Return the kind and name of the workload's job; both are empty if it has none.
+
+    The Workload of a group of Pods has the name of the group, and its Pods own it. That of another
+    object with several Pods names the object.
+    """
+    metadata = workload["metadata"]
+    references = metadata.get("ownerReferences") or ()
+    notes = metadata.get("annotations") or {}
+    for each in references:
+        if each.get("controller"):
+            return str(each.get("kind") or ""), str(each.get("name") or "")
+    if notes.get(OWNER_NAME):
+        return str(notes.get(OWNER_GVK) or "").rpartition("=")[2], str(notes[OWNER_NAME])
+    if notes.get(IS_GROUP) == "true":
+        return POD_GROUP, str(metadata["name"])
+    for each in references:
         return str(each.get("kind") or ""), str(each.get("name") or "")
     return "", ""

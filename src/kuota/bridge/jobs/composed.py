@@ -8,12 +8,18 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
+from kuota.api.rules.metadata import PREFIX
 from kuota.engine.model import Struct
 
 from ..draft import StoredWorkload
 from ..effects import Effect
 from .ancestor import GroupKind
 from .members import Described, Members
+
+IS_GROUP = f"{PREFIX}is-group-workload"
+"""An annotation of the Workload of a composed job, which has the name of the job."""
+POD_GROUP = "PodGroup"
+"""The kind of a group of Pods. There are no objects of this kind."""
 
 
 class StopCause(Struct):

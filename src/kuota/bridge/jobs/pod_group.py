@@ -23,7 +23,7 @@ from ..draft import StoredWorkload
 from ..effects import Effect
 from . import pod_group_workload as workloads
 from .ancestor import GroupKind
-from .composed import Match, Reported, StopCause
+from .composed import POD_GROUP, Match, Reported, StopCause
 from .kind import End, JobKind, Stop
 from .members import Described
 from .pod import POD, WORKLOAD_DELETED, released, started, terminated, unqueued
@@ -49,7 +49,7 @@ class PodGroup(JobKind):
     ranked = True
     described_pod_sets = "one for each role"
     described_suspension = "scheduling gate; stopping deletes the pods"
-    gvk = GroupVersionKind("", "v1", "PodGroup")
+    gvk = GroupVersionKind("", "v1", POD_GROUP)
     ancestors = False
     stays_gated = True
     member: ClassVar[GroupKind] = (FRAMEWORKS[POD].group, FRAMEWORKS[POD].kind)
@@ -86,7 +86,7 @@ class PodGroup(JobKind):
         meta = {field: first.get(field) for field in ("labels", "annotations")}
         return {
             "apiVersion": "v1",
-            "kind": "PodGroup",
+            "kind": POD_GROUP,
             "metadata": meta | {"namespace": key.namespace, "name": key.name},
             "items": members,
             "status": {

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from kuota.api.base import Json
 from kuota.api.gates import Gate, Gates
 from kuota.api.rules.job_common import prebuilt, time_limit_s
-from kuota.api.rules.metadata import PREFIX, annotation
+from kuota.api.rules.metadata import annotation
 from kuota.api.rules.report import child, string_map, text
 from kuota.api.workload import PodSet
 
 from ..draft import StoredWorkload
 from ..effects import Effect, Event
-from .composed import Match
+from .composed import IS_GROUP, Match
 from .kind import PodSetsUnknown, key_of
 from .pod import pod_set, released
 from .pod_gates import role
@@ -33,7 +33,6 @@ from .pod_group_members import (
     total,
 )
 
-IS_GROUP = f"{PREFIX}is-group-workload"
 MAX_ROLES = 18
 INVALID_GROUP = "InvalidPodGroup"
 """The reason of the event about Pods that contradict each other."""

@@ -23,9 +23,9 @@ from ..effects import Create, Effect, Event, edit
 from ..job_pass.injections import MULTI_KUEUE_ORIGIN
 from ..job_pass.names import workload_name
 from ..job_pass.workload import priority_of, workload
+from .composed import IS_GROUP
 from .dispatch import ORIGIN_UID, OWNER_GVK, OWNER_NAME
 from .kind import key_of
-from .pod_group_workload import IS_GROUP
 from .pod_parent import ParentView, PodParent
 
 _REVISION = "controller-revision-hash"
