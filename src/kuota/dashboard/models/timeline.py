@@ -43,7 +43,7 @@ _EVENTS = {
     "Released": Step.RELEASED,
     "PriorityChanged": Step.PRIORITY,
 }
-_BY_USER = re.compile(r" by user (\S+)$")
+_BY_USER = re.compile(r" by user (.+)$")
 _ACTIONS = (Step.HELD, Step.RELEASED, Step.PRIORITY)
 
 

@@ -19,7 +19,7 @@ class ActionName(StrEnum):
 class ActionRequest(Shape, forbid_unknown_fields=True):
     """An action on a Workload, ClusterQueue or LocalQueue.
 
-    `priority_class` belongs to `setPriority`; "" removes the class, which sets the priority to 0.
+    `priority_class` belongs to `setPriority`: the name of a WorkloadPriorityClass.
     `drain` belongs to `stopQueue`: whether admitted workloads are evicted, too.
     """
 
