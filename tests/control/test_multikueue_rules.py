@@ -316,3 +316,14 @@ def test_a_copy_without_its_job_does_not_keep_other_clusters_from_winning() -> N
     found = plan(stored, remotes=remotes)
     assert deleted(found, "a") == ["Workload"]
     assert status_after(found, stored)["clusterName"] == "b"
+
+
+def test_a_copy_that_is_being_deactivated_keeps_its_job_until_it_has_no_pods() -> None:
+    stored = local(true("Admitted"), true("Evicted", "Preempted"), check="Ready", clusterName="a")
+    target = true("DeactivationTarget", "EvictedOnManagerCluster")
+    # The cluster deactivates the Workload first and evicts it later.
+    stopping = remote(true("Admitted"), target, job=remote_job(active=1), spec={"active": False})
+    running = (job(suspend=True, active=1),)
+    found = plan(stored, remotes={"a": stopping, "b": EMPTY}, jobs=running)
+    assert deleted(found, "a") == []
+    assert all("active" not in each.status for each in found.first if isinstance(each, StatusPatch))

@@ -54,9 +54,13 @@ def created(local: StoredWorkload, settings: Settings, *, gated: bool = True) ->
     return Create(key=local.key, object=copy_of(local, settings, gated=gated))
 
 
-def outdated(local: StoredWorkload, remote: StoredWorkload) -> bool:
-    """Whether the spec of a copy differs. Each cluster has its own preemption gates."""
-    if (local.obj.spec.active is False) is not (remote.obj.spec.active is False):
+def outdated(local: StoredWorkload, remote: StoredWorkload, *, while_evicted: bool = False) -> bool:
+    """Whether the spec of a copy differs. Each cluster has its own preemption gates.
+
+    A cluster that stops an evicted Workload deactivates its copy.
+    """
+    deactivated = [each.obj.spec.active is False for each in (local, remote)]
+    if deactivated[0] is not deactivated[1] and not while_evicted:
         return True
     return not same(_compared(local), _compared(remote))
 

@@ -29,7 +29,7 @@ def update_copies(group_pass: GroupPass) -> None:
                 group_pass.remotes[cluster], workload=None
             )
             continue
-        if not outdated(local, stored):
+        if not outdated(local, stored, while_evicted=group_pass.evicted):
             continue
         spec = local.json.get("spec") or {}
         change: Json = {}
