@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import aiohttp
+import pytest
 import trustme
 from msgspec.structs import replace
 
@@ -17,15 +19,20 @@ from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
 from kuota.engine.model import LocalQueue
-from kuota.kube.errors import NotFound
+from kuota.kube.errors import NotFound, ServerError
+from kuota.kube.requests import LogOptions
 from kuota.kube.resources import Resource
 from kuota.listening import bound
 from kuota.visibility.api import PREFIX, VisibilityApi
 from kuota.visibility.explanation import HIDDEN, ExplanationApi, explanation_path
 from kuota.visibility.http import VisibilityServer
+from kuota.visibility.remote_pods import RemotePodsApi
 
 LINE = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
-FORBIDDEN = [("kueue.x-k8s.io", None), ("kueue.x-k8s.io", "blue")]
+FORBIDDEN: list[tuple[str | None, str | None]] = [
+    ("kueue.x-k8s.io", None),
+    ("kueue.x-k8s.io", "blue"),
+]
 """Alice may read the Workloads of her own namespace, not of all, nor of namespace blue."""
 ALICE = {"X-Remote-User": "alice", "X-Remote-Group": "team-a"}
 
@@ -35,6 +42,7 @@ class ApiServer:
 
     def __init__(self, authority: trustme.CA | None) -> None:
         self.reviewed: list[Json] = []
+        self.forbidden: list[tuple[str | None, str | None]] = FORBIDDEN
         self._authority = authority
 
     async def get(self, resource: Resource, key: Key, **_: Any) -> Json:
@@ -58,11 +66,33 @@ class ApiServer:
             return obj | {"status": {"authenticated": known, "user": {"username": "alice"}}}
         self.reviewed.append(spec)
         wanted = spec.get("resourceAttributes") or {}
-        elsewhere = (wanted.get("group"), wanted.get("namespace")) in FORBIDDEN
+        elsewhere = (wanted.get("group"), wanted.get("namespace")) in self.forbidden
         return obj | {"status": {"allowed": spec["user"] == "alice" and not elsewhere}}
 
     def metadata(self, kind: str, key: Key) -> Json:
         return {}
+
+
+class Elsewhere:
+    """Another cluster, with one pod of one workload."""
+
+    def __init__(self) -> None:
+        self.asked: list[LogOptions] = []
+        self.broken = False
+
+    async def pods(self, key: Key) -> tuple[str, list[Json]]:
+        if key.name != "j":
+            raise NotFound(404, "NotFound", "nowhere else")
+        return "far", [{"metadata": {"name": "j-0"}}]
+
+    async def log(self, key: Key, pod: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        if pod != "j-0":
+            raise NotFound(404, "NotFound", "no pod")
+        self.asked.append(options)
+        yield b"first\n"
+        if self.broken:
+            raise ServerError(503, "ServiceUnavailable", "lost")
+        yield b"last\n"
 
 
 class Stage:
@@ -76,7 +106,13 @@ class Stage:
             engine.apply(ObjectStored(value=each), 0.0)
         self.engine = engine
         pending, explanations = VisibilityApi(engine, self.api), ExplanationApi(engine, self.api)
-        self._server = VisibilityServer(pending, explanations, self.api)  # type: ignore[arg-type]
+        self.remote = Elsewhere()
+        self._server = VisibilityServer(
+            pending,
+            explanations,
+            self.api,  # type: ignore[arg-type]
+            remote=RemotePodsApi(self.remote),
+        )
 
     async def __aenter__(self) -> Stage:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -199,6 +235,81 @@ def test_an_explanation_names_workloads_only_of_namespaces_that_the_caller_may_r
             assert HIDDEN in str(body)
             everything = ALICE | {"X-Remote-Group": "system:masters"}
             assert "blue/theirs" in str((await stage.get(path, everything, shows="front-proxy"))[1])
+
+    asyncio.run(story())
+
+
+REMOTE = "/apis/visibility.kuota.dev/v1alpha1/namespaces/default/workloads/j"
+
+
+def test_pods_in_other_clusters_need_the_permission_to_read_pods_here() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            status, body = await stage.get(f"{REMOTE}/pods", ALICE, shows="front-proxy")
+            assert (200, "far", "j-0") == (
+                status,
+                body["cluster"],
+                body["pods"][0]["metadata"]["name"],
+            )
+            status, body = await stage.get(
+                f"{REMOTE}/log?pod=j-0&tailLines=5&follow=true", ALICE, shows="front-proxy"
+            )
+            assert (200, "first\nlast\n") == (status, body["said"])
+            assert [(5, True)] == [(each.tail, each.follow) for each in stage.remote.asked]
+            reviewed = [each["resourceAttributes"] for each in stage.api.reviewed]
+            assert ["visibility.kuota.dev", None] * 2 == [each.get("group") for each in reviewed]
+            assert {
+                "verb": "get",
+                "version": "v1",
+                "resource": "pods",
+                "subresource": "log",
+                "namespace": "default",
+            } == reviewed[-1]
+            for below in ("pods", "log?pod=j-0"):
+                mallory = ALICE | {"X-Remote-User": "mallory"}
+                refused = await stage.get(f"{REMOTE}/{below}", mallory, shows="front-proxy")
+                assert 403 == refused[0]
+                assert 403 == (await stage.get(f"{REMOTE}/{below}"))[0]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("denied", ["", "visibility.kuota.dev"], ids=["pods", "the API"])
+def test_one_of_both_permissions_does_not_suffice(denied: str) -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            stage.api.forbidden = [(denied or None, "default")]
+            for below in ("pods", "log?pod=j-0"):
+                refused = await stage.get(f"{REMOTE}/{below}", ALICE, shows="front-proxy")
+                assert 403 == refused[0]
+            assert [] == stage.remote.asked
+
+    asyncio.run(story())
+
+
+def test_wrong_requests_for_logs_are_explained() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            for query, status, words in (
+                ("", 400, "?pod=NAME"),
+                ("pod=other", 404, "no pod"),
+                ("pod=j-0&tailLines=-1&sinceTime=noon", 400, "sinceTime=noon"),
+                ("pod=j-0&tailLines=-1&sinceTime=noon", 400, "tailLines=-1"),
+            ):
+                found = await stage.get(f"{REMOTE}/log?{query}", ALICE, shows="front-proxy")
+                assert status == found[0]
+                assert words in found[1]["message"]
+                assert "visibility.kuota.dev" == found[1]["details"]["group"]
+
+    asyncio.run(story())
+
+
+def test_a_log_that_breaks_off_is_not_taken_for_a_complete_one() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            stage.remote.broken = True
+            with pytest.raises(aiohttp.ClientError):
+                await stage.get(f"{REMOTE}/log?pod=j-0", ALICE, shows="front-proxy")
 
     asyncio.run(story())
 

@@ -126,7 +126,7 @@ def test_the_api_serves_discovery_and_openapi_documents() -> None:
         "/apis", accept="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     )
     assert "APIGroupDiscoveryList" == whole.body["kind"]
-    assert 5 == len(_get("/openapi/v2").body["paths"])
+    assert 7 == len(_get("/openapi/v2").body["paths"])
     for path in _get("/openapi/v3").body["paths"]:
-        served = 1 if "kuota.dev" in path else 2
+        served = 3 if "kuota.dev" in path else 2
         assert served == len(_get(f"/openapi/v3/{path}").body["paths"])

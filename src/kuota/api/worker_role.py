@@ -2,7 +2,8 @@
 """The permissions that a MultiKueue manager needs in a worker cluster, and no more.
 
 It writes Workloads and jobs, which it creates as copies. It reads queues, to show and to add up
-their quota, and one namespace, whose UID identifies the cluster. It reads no Secrets and no Nodes.
+their quota, one namespace, whose UID identifies the cluster, and logs, to show them to the owners
+of the jobs. It reads no Secrets and no Nodes.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def _rules() -> Iterator[Rule]:
     yield Rule(group=GROUP, resources=("workloads/status",), verbs=("get", "update", "patch"))
     yield Rule(group=GROUP, resources=("clusterqueues", "localqueues"), verbs=_READ)
     yield Rule(group="", resources=("namespaces",), verbs=("get",), names=(SYSTEM_NAMESPACE,))
+    yield Rule(group="", resources=("pods/log",), verbs=("get",))
     plurals: dict[str, list[str]] = {}
     for name, each in FRAMEWORKS.items():
         if name == DEPLOYMENT:

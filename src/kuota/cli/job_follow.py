@@ -28,6 +28,7 @@ from .connect import Failed
 from .job_objects import JOB_NAME, owners, pods_of
 from .log_lines import Copying, Writer, begun
 from .progress import Progress
+from .remote_pods import RemoteFollow
 
 if TYPE_CHECKING:
     from .session import Session
@@ -68,6 +69,9 @@ class JobFollow:
             client, PODS, where, label_selector=f"{JOB_NAME}={self._key.name}"
         )
         self._workloads: Informer[Json] = Informer(client, WORKLOADS, where)
+        self._remote = RemoteFollow(
+            session, options, progress, self._mine, self._logs, prefixed=self._prefixed
+        )
 
     async def run(self) -> Ending:
         """Return how the Job ended.
@@ -80,7 +84,7 @@ class JobFollow:
         self._workloads.observe(self._workload_changed)
         self._pods.observe(lambda old, new: self._changed.set())
         try:
-            async with alongside(*(each.run() for each in informers)):
+            async with alongside(*(each.run() for each in informers), self._remote.run()):
                 ending = await self._end()
                 await self._last_words(ending)
             return await self._with_cause(ending)
@@ -204,9 +208,12 @@ class JobFollow:
     def _is_mine(self, pod: Json) -> bool:
         return not self._uid or self._uid in owners(pod)
 
+    def _mine(self) -> list[Json]:
+        """Return the Workloads of the Job."""
+        return [each for each in self._workloads.values() if self._uid in owners(each)]
+
     def _workload(self) -> Json | None:
-        mine = (each for each in self._workloads.values() if self._uid in owners(each))
-        return next(mine, None)
+        return next(iter(self._mine()), None)
 
     def _tell(self, job: Json) -> None:
         """Report the Job's state if it differs from the one reported last."""

@@ -33,6 +33,7 @@ from .log_lines import Copying, Writer, begun, until_begun
 from .output import name_text
 from .pods_follow import POD_GROUP, PodsFollow, pods_of_group
 from .progress import Progress
+from .remote_pods import cluster_of, remote_copying, remote_pods, unreadable
 
 if TYPE_CHECKING:
     from .session import Session
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 def command(what: str, choice: Choice, **options: Any) -> None:
     """Print the log of a pod, or the logs of all pods of a Job, Deployment, pod group or other job.
 
+    The pods of a job that MultiKueue has sent to another cluster are read there.
+
     With -f, follow the pod or job to its end, through preemptions and restarts of its pods. If it
     has several pods, all are followed at once, and each line begins with the name of its pod.
 
@@ -81,19 +84,27 @@ def command(what: str, choice: Choice, **options: Any) -> None:
     wanted = LogOptions(**options)
 
     async def work(session: Session) -> int:
-        kind, slash, name = what.partition("/")
-        if not slash or kind in ("pod", "pods", "po"):
-            return await _of_pod(session, name or kind, wanted)
-        group = await _group(session, kind, name)
-        if group is not None:
-            return await _of_group(session, group, wanted)
-        resource, job = await _job(session, kind, name)
-        if resource == PODS:
-            return await _of_pod(session, job["metadata"]["name"], wanted)
-        of_kind = _of_job if resource == JOBS else partial(_of_jobs, resource)
-        return await of_kind(session, job, wanted)
+        return await _of(session, what, wanted)
 
     conduct(choice, work)
+
+
+async def _of(session: Session, what: str, options: LogOptions) -> int:
+    kind, slash, name = what.partition("/")
+    if not slash or kind in ("pod", "pods", "po"):
+        return await _of_pod(session, name or kind, options)
+    group = await _group(session, kind, name)
+    if group is not None:
+        return await _of_group(session, group, options)
+    resource, job = await _job(session, kind, name)
+    if resource == PODS:
+        return await _of_pod(session, job["metadata"]["name"], options)
+    if not options.follow:
+        workload = await workload_of(session, resource, job)
+        if workload is not None and cluster_of(workload):
+            return await _of_remote(session, workload, options, name_text(resource, job))
+    of_kind = _of_job if resource == JOBS else partial(_of_jobs, resource)
+    return await of_kind(session, job, options)
 
 
 async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
@@ -104,6 +115,12 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
         words = await _meant(session, name) or await absent(session, PODS, name, error)
         raise Failed(words) from None
     copying = Copying(session, key, options)
+    workload = await workload_of(session, PODS, pod) if _is_gated(pod) else None
+    if workload is not None and cluster_of(workload):
+        if options.follow:
+            await PodsFollow(session, key, options, Progress(), (PODS, pod)).run()
+            return 0
+        copying = remote_copying(session, workload, name, options)
     try:
         if options.follow and not begun(pod, options.container):
             click.echo(f"waiting for pod {name} to start{_because(pod)}", err=True)
@@ -114,6 +131,11 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
     if copying.silent:
         _tell_silence(pod, options)
     return 0
+
+
+def _is_gated(pod: Json) -> bool:
+    """Whether the pod does not run here: not yet, or because it runs in another cluster."""
+    return bool((pod.get("spec") or {}).get("schedulingGates"))
 
 
 async def _meant(session: Session, name: str) -> str:
@@ -185,7 +207,26 @@ async def _of_group(session: Session, key: Key, options: LogOptions) -> int:
     if options.follow:
         await PodsFollow(session, key, options, Progress()).run()
         return 0
+    workload = await workload_of(session, PODS, pods[0])
+    if workload is not None and cluster_of(workload):
+        return await _of_remote(session, workload, options, f"podgroup/{key.name}")
     return await _of_each(session, pods, options)
+
+
+async def _of_remote(session: Session, workload: Json, options: LogOptions, name: str) -> int:
+    """Print the logs of all pods of a job that runs in another cluster."""
+    try:
+        pods = await remote_pods(session, workload)
+    except ApiError as error:
+        raise Failed(f"{name} has no logs here: {unreadable(workload, error)}") from None
+    if not pods:
+        raise Failed(f"{name} has no pods in cluster {cluster_of(workload)} yet; wait with -f")
+    statuses = [0]
+    for pod in pods:
+        writer = Writer(f"[{pod['metadata']['name']}] " if len(pods) > 1 else "")
+        copying = remote_copying(session, workload, pod["metadata"]["name"], options, writer)
+        statuses.append(await _finished(copying, pod, options))
+    return max(statuses)
 
 
 async def _of_each(session: Session, pods: Sequence[Json], options: LogOptions) -> int:
@@ -253,7 +294,11 @@ async def _copied(
     session: Session, pod: Json, options: LogOptions, writer: Writer, resource: Resource
 ) -> int:
     """Print the log of one pod of a Job, and return the exit status."""
-    copying = Copying(session, key_of(pod), options, writer, resource)
+    return await _finished(Copying(session, key_of(pod), options, writer, resource), pod, options)
+
+
+async def _finished(copying: Copying, pod: Json, options: LogOptions) -> int:
+    """Copy a log to its end, and return the exit status."""
     try:
         await copying.run()
     except ApiError as error:

@@ -23,6 +23,7 @@ from kuota.view.workload_state import LiveState, pod_why, state, why
 from .job_objects import owners
 from .log_lines import Copying, Writer, begun
 from .progress import Progress
+from .remote_pods import RemoteFollow
 
 if TYPE_CHECKING:
     from .session import Session
@@ -77,6 +78,9 @@ class PodsFollow:
             self._kind = ALL.get((job[0].group, job[0].kind))
             selector = f"metadata.name={key.name}"
             self._objects = Informer(client, job[0], where, field_selector=selector)
+        self._remote = RemoteFollow(
+            session, options, progress, self._own_workloads, self._logs, prefixed=True
+        )
 
     async def run(self) -> None:
         """Copy logs until the job has ended or was deleted."""
@@ -85,7 +89,7 @@ class PodsFollow:
         for each in informers:
             each.observe(lambda old, new: self._changed.set())
         try:
-            async with alongside(*(each.run() for each in informers)):
+            async with alongside(*(each.run() for each in informers), self._remote.run()):
                 await asyncio.gather(*(each.synced.wait() for each in informers))
                 while not self._ended():
                     self._changed.clear()
@@ -109,6 +113,11 @@ class PodsFollow:
                 self._job_uids.add(str(job["metadata"]["uid"]))
         known = {self._uid, *self._job_uids}
         return [each for each in self._pods.values() if known.intersection(owners(each))]
+
+    def _own_workloads(self) -> list[Json]:
+        """Return the Workloads of the job, or of its pods."""
+        uids = {self._uid, *(str(each["metadata"]["uid"]) for each in self._mine())}
+        return [each for each in self._workloads.values() if uids.intersection(owners(each))]
 
     def _ended(self) -> bool:
         if self._objects is None:
@@ -138,11 +147,9 @@ class PodsFollow:
         """Report why nothing runs, as long as no pod has started."""
         if self._logs:
             return
-        mine = self._mine()
-        uids = {self._uid, *(str(each["metadata"]["uid"]) for each in mine)}
-        for each in self._workloads.values():
-            if uids.intersection(owners(each)) and state(each) is not LiveState.ADMITTED:
+        for each in self._own_workloads():
+            if state(each) is not LiveState.ADMITTED:
                 self._progress.show(f"{state(each)}: {why(each, self._workloads.values())}")
                 return
-        reason = next(filter(None, map(pod_why, mine)), "")
+        reason = next(filter(None, map(pod_why, self._mine())), "")
         self._progress.show(f"starting: {reason}" if reason else "waiting for pods")

@@ -30,6 +30,8 @@ from kuota.view.workload_state import (
 from kuota.visibility.reading import read_explanation
 
 from .job_objects import JOB_NAME, failed_pods
+from .output import one_line, show_table
+from .remote_pods import cluster_of, remote_pods, unreadable
 from .tables import print_details
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
         ("State", shown),
         ("Position", _position(found) if found is not None else ""),
         ("Quota", gets(workload)),
+        ("Cluster", cluster_of(workload)),
     ]
     if found is not None and found.text:
         lines.append(("Why", found.text))
@@ -71,6 +74,27 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
             click.echo(f"{name + ':':<13}{value}")
     if found is not None:
         print_details(found)
+    if cluster_of(workload) and now is LiveState.ADMITTED:
+        await _print_remote_pods(session, workload)
+
+
+async def _print_remote_pods(session: Session, workload: Json) -> None:
+    """Print the pods of a workload that runs in another cluster."""
+    try:
+        pods = await remote_pods(session, workload)
+    except ApiError as error:
+        click.echo(f"{'Pods:':<13}{unreadable(workload, error)}")
+        return
+    click.echo(f"{'Pods:':<13}{'' if pods else 'none yet'}".rstrip())
+    if pods:
+        show_table(("  NAME", "PHASE", "NODE", "WHY"), [_pod_row(each) for each in pods])
+
+
+def _pod_row(pod: Json) -> list[str]:
+    phase = (pod.get("status") or {}).get("phase")
+    node = (pod.get("spec") or {}).get("nodeName")
+    cells = (phase or "Pending", node or "-", one_line(pod_why(pod)))
+    return [f"  {pod['metadata']['name']}", *(str(each) for each in cells)]
 
 
 async def _failed(session: Session, workload: Json) -> Pods:

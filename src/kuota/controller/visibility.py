@@ -43,13 +43,16 @@ class VisibilityPart:
         from kuota.visibility.api import VisibilityApi
         from kuota.visibility.explanation import ExplanationApi
         from kuota.visibility.http import VisibilityServer, serving
+        from kuota.visibility.remote_pods import RemotePodsApi
 
         own = serving(self._settings.config).own
         context = certificates.context(self._settings.config)
         objects = WorldObjects(system.world)
         api = VisibilityApi(system.engine, objects)
         explanations = ExplanationApi(system.engine, objects)
-        server = VisibilityServer(api, explanations, self._client, self._clock)
+        remote = system.checks.multikueue
+        pods = None if remote is None else RemotePodsApi(remote.pods)
+        server = VisibilityServer(api, explanations, self._client, self._clock, pods)
         async with asyncio.TaskGroup() as group:
             # Start with a self-signed certificate; the trusted one follows.
             await certificates.shown(context, certificates.VISIBILITY, own, group, self._clock)

@@ -244,7 +244,7 @@ def people_roles() -> list[Json]:
     for kind in _KINDS:
         small.append(_kind_role(kind, "editor", _WRITE, kind.edited_by))
         small.append(_kind_role(kind, "viewer", _WATCH, kind.viewed_by))
-    return [*large, *small, *_pending_viewers(), _explanation_viewer()]
+    return [*large, *small, *_pending_viewers(), _explanation_viewer(), _remote_pod_viewer()]
 
 
 def _aggregate(name: str, label: str) -> Json:
@@ -281,5 +281,15 @@ def _explanation_viewer() -> Json:
     return _cluster_role(
         "workload-explanation-viewer-role",
         [_rule(EXPLANATIONS, "workloads/explanation", "get")],
+        (_BATCH_ADMIN, _BATCH_USER, *_EVERY_ROLE),
+    )
+
+
+def _remote_pod_viewer() -> Json:
+    """Return the role to read pods in other clusters, for everyone who may read pods here."""
+    below = [f"workloads/{each}" for each in ("log", "pods")]
+    return _cluster_role(
+        "workload-remote-pods-viewer-role",
+        [_rule(EXPLANATIONS, " ".join(below), "get")],
         (_BATCH_ADMIN, _BATCH_USER, *_EVERY_ROLE),
     )

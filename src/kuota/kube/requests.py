@@ -230,8 +230,12 @@ def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> 
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a container's log to read, and whether to follow it."""
+    """Which part of a container's log to read, and whether to follow it.
 
+    `pod` names the pod if the path of the request does not.
+    """
+
+    pod: str = ""
     container: str = ""
     follow: bool = False
     previous: bool = False
@@ -244,7 +248,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
         numbers = {"tailLines": self.tail, "sinceSeconds": self.since_s}
         flags = {"follow": self.follow, "previous": self.previous, "timestamps": self.timestamps}
         return (
-            _stated(container=self.container, sinceTime=self.since_time)
+            _stated(pod=self.pod, container=self.container, sinceTime=self.since_time)
             | {name: "true" for name, wanted in flags.items() if wanted}
             | {name: str(number) for name, number in numbers.items() if number is not None}
         )

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from time import time
 
 import msgspec
 
 from kuota.api.kueue import GROUP as KUEUE
+from kuota.kube.errors import ApiError
 from kuota.server.auth import Access, Roles
-from kuota.server.requests import Request, Response
-from kuota.visibility import explanation
+from kuota.server.requests import Interrupted, Request, Response
+from kuota.visibility import explanation, remote_paths
 from kuota.visibility.api import PREFIX, VisibilityApi, document, parse_path
 from kuota.visibility.explanation import ExplanationApi
 from kuota.visibility.pending import GROUP, SUBRESOURCE
+from kuota.visibility.remote_paths import RemotePath
+from kuota.visibility.remote_pods import TEXT, LogStream, RemotePodsApi
 from kuota.visibility.responses import ApiResponse
 
 
@@ -50,19 +54,48 @@ class ExplanationExtension:
     prefix = explanation.PREFIX
 
     def __init__(
-        self, api: ExplanationApi, roles: Roles, clock: Callable[[], float] = time
+        self,
+        api: ExplanationApi,
+        roles: Roles,
+        clock: Callable[[], float] = time,
+        remote: RemotePodsApi | None = None,
     ) -> None:
         self._api = api
         self._roles = roles
         self._clock = clock
+        self._remote = remote
 
     def access(self, request: Request) -> Access:
+        wanted = remote_paths.parse_path(request.path)
+        if wanted is not None:
+            return _reading_pods(_verb(request), wanted)
         key = explanation.parse_path(request.path)
         if key is None:
             return Access(verb=_verb(request), path=request.path)
         return _reading(_verb(request), key.namespace)
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response | Awaitable[Response]:
+        wanted = remote_paths.parse_path(request.path)
+        if wanted is not None and self._remote is not None:
+            return self._remote_answer(self._remote, wanted, request)
+        return self._explained(request)
+
+    async def _remote_answer(
+        self, api: RemotePodsApi, wanted: RemotePath, request: Request
+    ) -> Response:
+        found = await api.answer(request.method, wanted, request.query)
+        if isinstance(found, ApiResponse):
+            return _response(found)
+        access = self.access(request)
+        return Response(
+            200,
+            _interruptible(found),
+            TEXT,
+            long_running=True,
+            allowed=lambda: self._roles.allows(request.user, access),
+        )
+
+    def _explained(self, request: Request) -> Response:
         def may_read(namespace: str) -> bool:
             return self._roles.allows(request.user, _reading("get", namespace))
 
@@ -73,6 +106,24 @@ class ExplanationExtension:
         if not isinstance(found, ApiResponse):
             found = self._api.response(found, may_read)
         return _response(found)
+
+
+async def _interruptible(log: LogStream) -> AsyncIterator[bytes]:
+    """Yield the log. An error in the middle is no end: the client has to repeat the request."""
+    try:
+        async with aclosing(log.chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+    except ApiError as error:
+        raise Interrupted(error.message) from None
+
+
+def _reading_pods(verb: str, wanted: RemotePath) -> Access:
+    """Reading pods in another cluster requires permission to read them in the namespace here."""
+    place = wanted.key.namespace
+    if wanted.subresource == remote_paths.LOG:
+        return Access(verb=verb, resource="pods", subresource="log", namespace=place)
+    return Access(verb="list" if verb == "get" else verb, resource="pods", namespace=place)
 
 
 def _reading(verb: str, namespace: str) -> Access:

@@ -62,6 +62,7 @@ from kuota.server.tokens import TokenFile, admin_token
 from kuota.steady_time import SHARED
 from kuota.visibility.api import VisibilityApi
 from kuota.visibility.explanation import ExplanationApi
+from kuota.visibility.remote_pods import RemotePodsApi
 
 from . import kubeconfig, resource_metrics
 from .advice import adviser
@@ -279,7 +280,9 @@ class Installation:
         api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
         objects = WorldObjects(system.world)
         explanations = ExplanationApi(system.engine, objects)
-        api.extensions.append(ExplanationExtension(explanations, api.roles))
+        remote = system.checks.multikueue
+        pods = None if remote is None else RemotePodsApi(remote.pods)
+        api.extensions.append(ExplanationExtension(explanations, api.roles, remote=pods))
         if self._options.gates.on(Gate.VisibilityOnDemand):
             api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
         api.extensions.append(DeviceExtension(runner.devices, runner.worker, api.roles))

@@ -13,7 +13,7 @@ from kuota.api.base import Key
 from kuota.engine.engine import Engine
 from kuota.engine.model import Struct
 
-from . import explanation, pending
+from . import own_api, pending
 from .documents import Documents
 from .pending import (
     GROUP,
@@ -29,7 +29,7 @@ from .responses import ApiResponse, failure, method_not_allowed, object_not_foun
 
 PREFIX = f"/apis/{GROUP}"
 
-_DOCUMENTS = Documents((pending.API, explanation.API))
+_DOCUMENTS = Documents((pending.API, own_api.API))
 
 
 class PendingPath(Struct):

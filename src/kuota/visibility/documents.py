@@ -15,16 +15,25 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 _GVK = "x-kubernetes-group-version-kind"
 
 
+class Subresource(msgspec.Struct, frozen=True):
+    """A subresource that can be read. The response is a `response_kind`, or text."""
+
+    name: str
+    response_kind: str
+    query: tuple[str, ...] = ()
+    """The integer parameters of a request."""
+    words: tuple[str, ...] = ()
+    """The other parameters of a request."""
+    text: bool = False
+
+
 class ServedResource(msgspec.Struct, frozen=True):
-    """A resource of which only one subresource can be read."""
+    """A resource of which only subresources can be read."""
 
     plural: str
     kind: str
     namespaced: bool
-    subresource: str
-    response_kind: str
-    query: tuple[str, ...] = ()
-    """The integer parameters of a request."""
+    subresources: tuple[Subresource, ...]
 
 
 class ApiGroup(msgspec.Struct, frozen=True):
@@ -125,8 +134,8 @@ class Documents:
         definitions: Json = {}
         for group, version in self._versions():
             definitions |= _schemas(group, version, "#/definitions/")
-            for path, resource in _paths(group, version):
-                paths[path] = {"get": _operation(group, version, resource, v3=False)}
+            for path, resource, below in _paths(group, version):
+                paths[path] = {"get": _operation(group, version, resource, below, v3=False)}
         return {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": definitions}
 
 
@@ -142,12 +151,10 @@ def _resources(group: ApiGroup, version: str) -> Json:
     for each in group.resources:
         common = {"namespaced": each.namespaced, "singularName": ""}
         parent = {"name": each.plural, "singularName": each.kind.lower(), "kind": each.kind}
-        child = {
-            "name": f"{each.plural}/{each.subresource}",
-            "kind": each.response_kind,
-            "verbs": ["get"],
-        }
-        listed += [common | parent | {"verbs": []}, common | child]
+        listed.append(common | parent | {"verbs": []})
+        for below in each.subresources:
+            name = f"{each.plural}/{below.name}"
+            listed.append(common | {"name": name, "kind": below.response_kind, "verbs": ["get"]})
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -169,10 +176,11 @@ def _aggregated_resources(group: ApiGroup, version: str) -> list[Json]:
             "verbs": [],
             "subresources": [
                 {
-                    "subresource": each.subresource,
-                    "responseKind": kind_of(each.response_kind),
+                    "subresource": below.name,
+                    "responseKind": kind_of(below.response_kind),
                     "verbs": ["get"],
                 }
+                for below in each.subresources
             ],
         }
         for each in group.resources
@@ -184,8 +192,8 @@ def _openapi_v3(group: ApiGroup, version: str) -> Json:
         "openapi": "3.0.0",
         "info": _info(),
         "paths": {
-            path: {"get": _operation(group, version, resource, v3=True)}
-            for path, resource in _paths(group, version)
+            path: {"get": _operation(group, version, resource, below, v3=True)}
+            for path, resource, below in _paths(group, version)
         },
         "components": {"schemas": _schemas(group, version, "#/components/schemas/")},
     }
@@ -195,34 +203,41 @@ def _info() -> Json:
     return {"title": "Kuota visibility", "version": "v0.1"}
 
 
-def _paths(group: ApiGroup, version: str) -> list[tuple[str, ServedResource]]:
+def _paths(group: ApiGroup, version: str) -> list[tuple[str, ServedResource, Subresource]]:
     at = f"/apis/{group.name}/{version}"
     within = {True: "/namespaces/{namespace}", False: ""}
     return [
-        (f"{at}{within[each.namespaced]}/{each.plural}/{{name}}/{each.subresource}", each)
+        (f"{at}{within[each.namespaced]}/{each.plural}/{{name}}/{below.name}", each, below)
         for each in group.resources
+        for below in each.subresources
     ]
 
 
-def _operation(group: ApiGroup, version: str, resource: ServedResource, *, v3: bool) -> Json:
+def _operation(
+    group: ApiGroup, version: str, resource: ServedResource, below: Subresource, *, v3: bool
+) -> Json:
     def parameter(name: str, where: str, of: str) -> Json:
         shape: Json = {"schema": {"type": of}} if v3 else {"type": of}
         return {"name": name, "in": where, "required": where == "path"} | shape
 
     words = [("namespace", "path", "string")] if resource.namespaced else []
     words.append(("name", "path", "string"))
-    words += [(each, "query", "integer") for each in resource.query]
+    words += [(each, "query", "integer") for each in below.query]
+    words += [(each, "query", "string") for each in below.words]
     base = "#/components/schemas/" if v3 else "#/definitions/"
-    schema = {"$ref": base + _name(group, version, resource.response_kind)}
+    schema: Json = {"$ref": base + _name(group, version, below.response_kind)}
+    media = "text/plain" if below.text else "application/json"
+    if below.text:
+        schema = {"type": "string"}
     answer: Json = {"description": "OK"}
-    answer |= {"content": {"application/json": {"schema": schema}}} if v3 else {"schema": schema}
+    answer |= {"content": {media: {"schema": schema}}} if v3 else {"schema": schema}
     return {
-        "operationId": f"read{version}{resource.plural}{resource.subresource}",
+        "operationId": f"read{version}{resource.plural}{below.name}",
         "parameters": [parameter(*each) for each in words],
         "responses": {"200": answer},
         "x-kubernetes-action": "get",
-        _GVK: {"group": group.name, "version": version, "kind": resource.response_kind},
-    } | ({} if v3 else {"produces": ["application/json"]})
+        _GVK: {"group": group.name, "version": version, "kind": below.response_kind},
+    } | ({} if v3 else {"produces": [media]})
 
 
 def _name(group: ApiGroup, version: str, kind: str) -> str:
@@ -232,6 +247,7 @@ def _name(group: ApiGroup, version: str, kind: str) -> str:
 def _schemas(group: ApiGroup, version: str, ref: str) -> Json:
     """Return all schemas. Those of responses name their group, version and kind."""
     found = group.schemas(lambda kind: f"{ref}{_name(group, version, kind)}")
-    for kind in {each.response_kind for each in group.resources}:
+    kinds = {below.response_kind for each in group.resources for below in each.subresources}
+    for kind in kinds:
         found[kind] |= {_GVK: [{"group": group.name, "version": version, "kind": kind}]}
     return {_name(group, version, kind): schema for kind, schema in found.items()}

@@ -17,7 +17,6 @@ from kuota.engine.explanation import Explanation
 from kuota.engine.model import Instant
 from kuota.view.words import why_row
 
-from .documents import ApiGroup, ServedResource, object_schema
 from .pending import Objects
 from .responses import ApiResponse, method_not_allowed, object_not_found
 
@@ -31,23 +30,6 @@ HIDDEN = "workloads of other namespaces"
 
 MayRead = Callable[[str], bool]
 """Whether the caller may read the Workloads of a namespace."""
-
-
-def _schemas(ref: Callable[[str], str]) -> Json:
-    text: Json = {"type": "string"}
-    anything: Json = {"type": "object"}
-    whole = object_schema(apiVersion=text, kind=text, metadata=anything, why=anything)
-    return {KIND: whole}
-
-
-API = ApiGroup(
-    name=GROUP,
-    versions=(VERSION,),
-    resources=(ServedResource(RESOURCE, "Workload", True, SUBRESOURCE, KIND),),
-    schemas=_schemas,
-    package="dev.kuota.visibility",
-)
-"""The API group of explanations."""
 
 
 def explanation_path(key: Key) -> str:

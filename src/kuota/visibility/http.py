@@ -22,14 +22,17 @@ from kuota.kube.access import Access, AccessReviews, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import KubeError
-from kuota.kube.resources import CONFIG_MAPS, WORKLOADS
+from kuota.kube.resources import CONFIG_MAPS, PODS, WORKLOADS
 from kuota.listening import Listeners
 
-from . import explanation
+from . import explanation, remote_paths
 from .api import VisibilityApi, parse_path
 from .explanation import ExplanationApi
 from .front_proxy import CONFIG_MAP, UNKNOWN, FrontProxy, Headers, front_proxy
+from .log_streams import LogStreams
 from .pending import GROUP, SUBRESOURCE
+from .remote_paths import RemotePath
+from .remote_pods import LogStream, RemotePodsApi
 from .responses import ApiResponse, failure
 
 ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
@@ -55,9 +58,12 @@ class VisibilityServer:
         explanations: ExplanationApi,
         client: Client,
         clock: Clock | None = None,
+        remote: RemotePodsApi | None = None,
     ) -> None:
         self._api = api
         self._explanations = explanations
+        self._remote = remote
+        self._streams = LogStreams(self._may_still_read)
         self._client = client
         self._clock = clock or SystemClock()
         self._reviews = AccessReviews(client, self._clock)
@@ -103,26 +109,48 @@ class VisibilityServer:
         if path in ALIVE:
             return web.Response(text="ok")
         try:
-            return _sent(await self._authorized(request, path))
+            found = await self._authorized(request, path)
+            if isinstance(found, ApiResponse):
+                return _sent(found)
+            return await self._streams.send(request, found)
         except KubeError as error:
             _log.warning("cannot authorize a client of the visibility API: %s", error)
             message = "the API server could not authorize the request"
             return _sent(failure(500, "InternalError", message))
 
-    async def _authorized(self, request: web.BaseRequest, path: str) -> ApiResponse:
-        """Return the response that the caller is authorized for."""
+    async def _authorized(self, request: web.BaseRequest, path: str) -> ApiResponse | LogStream:
+        """Return the response that the caller is authorized for, or the log to stream."""
         user = await self._user(request)
         if user is None:
             return failure(401, "Unauthorized", "Unauthorized")
         access = _access(request)
         if not await self._allows(user, access):
-            what = access.path or f"{access.resource}/{access.subresource} {access.name}"
-            return failure(403, "Forbidden", f'User "{user.name}" cannot {access.verb} {what}')
+            return _forbidden(user, access)
+        wanted = remote_paths.parse_path(path)
+        if wanted is not None and self._remote is not None:
+            return await self._remote_answer(self._remote, wanted, user, request)
         key = explanation.parse_path(path)
         if key is not None:
             return await self._explained(request.method, key, user)
         accept = request.headers.get("Accept", "")
         return self._api.answer(request.method, path, request.query, accept)
+
+    async def _remote_answer(
+        self, api: RemotePodsApi, wanted: RemotePath, user: UserInfo, request: web.BaseRequest
+    ) -> ApiResponse | LogStream:
+        """Respond to those who may read pods in the namespace as well, here as in any cluster."""
+        access = _reading_pods(wanted)
+        if not await self._allows(user, access):
+            return _forbidden(user, access)
+        return await api.answer(request.method, wanted, request.query)
+
+    async def _may_still_read(self, request: web.BaseRequest) -> bool:
+        """Whether the caller of an open log may still read it."""
+        user, wanted = await self._user(request), remote_paths.parse_path(request.rel_url.raw_path)
+        if user is None or wanted is None:
+            return False
+        needed = (_access(request), _reading_pods(wanted))
+        return all([await self._allows(user, each) for each in needed])
 
     async def _explained(self, method: str, key: Key, user: UserInfo) -> ApiResponse:
         found = self._explanations.find(method, key, self._clock.now().timestamp())
@@ -167,14 +195,17 @@ def _trust(context: ssl.SSLContext, proxy: FrontProxy) -> None:
 def _access(request: web.BaseRequest) -> Access:
     path = request.rel_url.raw_path
     verb = request.method.lower() if request.method != "HEAD" else "get"
-    key = explanation.parse_path(path)
+    key, subresource = explanation.parse_path(path), explanation.SUBRESOURCE
+    remote = remote_paths.parse_path(path)
+    if remote is not None:
+        key, subresource = remote.key, remote.subresource
     if key is not None:
         return Access(
             verb=verb,
             group=explanation.GROUP,
             version=explanation.VERSION,
             resource=explanation.RESOURCE,
-            subresource=explanation.SUBRESOURCE,
+            subresource=subresource,
             namespace=key.namespace,
             name=key.name,
         )
@@ -189,6 +220,25 @@ def _access(request: web.BaseRequest) -> Access:
         subresource=SUBRESOURCE,
         namespace=wanted.namespace,
         name=wanted.name,
+    )
+
+
+def _reading_pods(wanted: RemotePath) -> Access:
+    """Reading pods of a namespace, or their logs."""
+    of_log = wanted.subresource == remote_paths.LOG
+    return Access(
+        verb="get" if of_log else "list",
+        version=PODS.version,
+        resource=PODS.plural,
+        subresource="log" if of_log else "",
+        namespace=wanted.key.namespace,
+    )
+
+
+def _forbidden(user: UserInfo, access: Access) -> ApiResponse:
+    what = access.path or "/".join(filter(None, (access.resource, access.subresource)))
+    return failure(
+        403, "Forbidden", f'User "{user.name}" cannot {access.verb} {what} {access.name}'.rstrip()
     )
 
 

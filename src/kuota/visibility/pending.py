@@ -13,7 +13,7 @@ from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.model import Struct, Workload
 
-from .documents import ApiGroup, ServedResource, object_schema
+from .documents import ApiGroup, ServedResource, Subresource, object_schema
 
 DEFAULT_LIMIT = 1000
 LARGEST_LIMIT = 100_000
@@ -92,14 +92,14 @@ def _schemas(ref: Callable[[str], str]) -> Json:
     return {"PendingWorkload": one, KIND: many}
 
 
-_PAGE = ("limit", "offset")
+_PAGES = (Subresource(SUBRESOURCE, KIND, ("limit", "offset")),)
 
 API = ApiGroup(
     name=GROUP,
     versions=VERSIONS,
     resources=(
-        ServedResource("clusterqueues", "ClusterQueue", False, SUBRESOURCE, KIND, _PAGE),
-        ServedResource("localqueues", "LocalQueue", True, SUBRESOURCE, KIND, _PAGE),
+        ServedResource("clusterqueues", "ClusterQueue", False, _PAGES),
+        ServedResource("localqueues", "LocalQueue", True, _PAGES),
     ),
     schemas=_schemas,
     package="io.x-k8s.kueue.visibility",

@@ -35,6 +35,7 @@ from .origin_conflicts import OriginConflicts
 from .profile import configured
 from .quota_writer import QuotaWriter
 from .remote import RemoteClusters, Resources
+from .remote_pods import RemotePods
 from .worker_client import worker_client
 
 
@@ -80,6 +81,7 @@ class MultiKueueController:
         )
         self._multi, self._gates = multi, gates
         self.dispatcher = self._dispatcher(sender, clock)
+        self.pods = RemotePods(world, self.clusters, self._settings)
         self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
         self._quota: QuotaWriter | None = None
         if automated:
