@@ -13,6 +13,7 @@ import aiohttp
 from kuota.dashboard.assembly import AssembledDashboard
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
+from kuota.server.pods import LogSource
 from kuota.server.requests import ADMINS, User
 from kuota.server.store import Store
 from kuota.server.tokens import EVERYBODY, TokenFile, Tokens
@@ -71,18 +72,24 @@ class Served:
 Work = Callable[[Served], Awaitable[None]]
 
 
-def serving(work: Work, tokens: Tokens | TokenFile | None = None) -> None:
+def serving(
+    work: Work,
+    tokens: Tokens | TokenFile | None = None,
+    *,
+    logs: LogSource | None = None,
+    history: str = "",
+) -> None:
     """Run the work against a dashboard on a new store with the namespaces vision and speech."""
 
     async def main() -> None:
         store = Store.open(":memory:")
-        api = ApiServer(store)
+        api = ApiServer(store, logs=logs)
         await api.start()
         http = HttpServer(api, tokens or Tokens(TOKENS.items()))
         for team in ("vision", "speech"):
             labels = {"kuota.dev/team": team}
             store.create("namespaces", {"metadata": {"name": team, "labels": labels}})
-        found = machine_dashboard(api)
+        found = machine_dashboard(api, history=history)
         http.mount("/dashboard", found.dashboard.answer)
         try:
             port = await http.listen()

@@ -59,6 +59,7 @@ class AssembledDashboard(msgspec.Struct, frozen=True):
     dashboard: Dashboard
     sessions: Sessions
     feed: Feed
+    open_streams: OpenStreams
 
 
 def assembled(given: Surroundings) -> AssembledDashboard:
@@ -81,4 +82,4 @@ def assembled(given: Surroundings) -> AssembledDashboard:
             "usage": reports.usage,
             "teams": reports.teams,
         }
-    return AssembledDashboard(dashboard, sessions, feed)
+    return AssembledDashboard(dashboard, sessions, feed, open_streams)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs, history, accounts and teams: with the permissions of the viewer, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dashboard.events import put_queues
+from dashboard.served import TOKENS, Served, serving
+from kuota.api.base import Json, Key
+from kuota.history.database import HistoryFile, Progress
+from kuota.history.records import JobRecord
+from kuota.kube.resources import NAMESPACES, PODS
+from kuota.server.pods import LogOptions
+from kuota.server.tokens import TokenFile
+
+
+async def log(pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
+    """Two lines, and an endless silence after them if the log is followed."""
+    yield f"{pod['metadata']['name']} <script>alert(1)</script>\n".encode()
+    yield f"tail={options.tail_lines}\n".encode()
+    if options.follow:
+        await asyncio.Event().wait()
+
+
+async def put_pod(served: Served, namespace: str, name: str) -> None:
+    pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+    pod["metadata"]["namespace"] = namespace
+    pod["spec"] = {"containers": [{"name": "main", "image": "none"}]}
+    await served.client.create(PODS, pod)
+    running = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    status = {"phase": "Running", "containerStatuses": [running]}
+    await served.client.patch(PODS, Key(namespace, name), {"status": status}, subresource="status")
+
+
+def test_a_log_is_plain_text() -> None:
+    async def work(served: Served) -> None:
+        await put_pod(served, "vision", "train-0")
+        async with served.browser("ann-token") as ann:
+            url = served.url("api/logs?namespace=vision&pod=train-0&tail=7")
+            async with ann.get(url) as response:
+                assert 200 == response.status, await response.text()
+                assert "text/plain" == response.content_type
+                assert "nosniff" == response.headers["X-Content-Type-Options"]
+                text = await response.text()
+        assert "train-0 <script>alert(1)</script>\ntail=7\n" == text
+
+    serving(work, logs=log)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("namespace=speech&pod=secret", 403),
+        ("namespace=speech&pod=absent", 403),
+        ("namespace=vision&pod=absent", 404),
+        ("namespace=vision", 400),
+        ("pod=a", 400),
+        ("namespace=vision&pod=../../speech/pods/secret", 400),
+        ("namespace=vision&pod=a%2f..%2fb", 400),
+        ("namespace=vision&pod=a&tail=-1", 400),
+        ("namespace=vision&pod=a&tail=99999999999", 400),
+    ],
+)
+def test_a_log_is_refused_as_the_api_refuses_it(query: str, status: int) -> None:
+    async def work(served: Served) -> None:
+        await put_pod(served, "speech", "secret")
+        async with (
+            served.browser("ann-token") as ann,
+            ann.get(served.url(f"api/logs?{query}")) as response,
+        ):
+            assert status == response.status, await response.text()
+            assert "Status" == (await response.json())["kind"]
+
+    serving(work, logs=log)
+
+
+def test_a_followed_log_ends_when_the_namespace_changes_hands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kuota.dashboard.logs.CHECK_S", 0.05)
+
+    async def work(served: Served) -> None:
+        await put_pod(served, "vision", "train-0")
+        async with served.browser("ann-token") as ann:
+            url = served.url("api/logs?namespace=vision&pod=train-0&follow=true")
+            async with ann.get(url) as response:
+                assert b"train-0" in await response.content.readline()
+                patch = {"metadata": {"labels": {"kuota.dev/team": "speech"}}}
+                await served.client.patch(NAMESPACES, Key("", "vision"), patch)
+                await response.content.read()
+            assert 0 == len(served.dashboard.open_streams)
+
+    serving(work, logs=log)
+
+
+def test_reports_contain_the_jobs_of_readable_namespaces(tmp_path: Path) -> None:
+    file = str(tmp_path / "history.db")
+    _write_history(file)
+
+    async def work(served: Served) -> None:
+        await put_queues(served)
+        async with served.browser("ann-token") as ann:
+            for path in ("history", "usage?by=user", "teams", "usage", "history?namespace=vision"):
+                text = str(await served.json(ann, f"api/{path}"))
+                assert "vision" in text or "ann" in text, path
+                assert "speech" not in text, path
+                assert "bob" not in text, path
+            for path in ("history", "usage", "teams"):
+                async with ann.get(served.url(f"api/{path}?namespace=speech")) as response:
+                    assert 403 == response.status
+        async with served.browser("admin-token") as admin:
+            jobs = await served.json(admin, "api/history")
+            assert {"vision", "speech"} == {each["namespace"] for each in jobs["items"]}
+            teams = await served.json(admin, "api/teams?since=1970-01-01T00:00:00Z&step=86400")
+            assert ["speech", "vision"] == [each["team"] for each in teams["teams"]]
+
+    serving(work, history=file)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["history?since=yesterday", "usage?by=colour", "teams?step=often", "teams?step=nan"],
+)
+def test_a_wrong_parameter_is_a_bad_request(path: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "history.db")
+    _write_history(file)
+
+    async def work(served: Served) -> None:
+        async with (
+            served.browser("ann-token") as ann,
+            ann.get(served.url(f"api/{path}")) as response,
+        ):
+            assert 400 == response.status
+
+    serving(work, history=file)
+
+
+def test_no_report_is_readable_without_signing_in(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("admin-token,admin,,system:masters\n")
+    assert "ann-token" in TOKENS
+
+    async def work(served: Served) -> None:
+        paths = [*served.dashboard.dashboard.readers]
+        async with served.browser() as browser:
+            for path in paths:
+                for headers in (
+                    {},
+                    {"Authorization": "Bearer wrong"},
+                    {"Cookie": "kuota-session=x"},
+                ):
+                    url = served.url(f"api/{path}?view=tree")
+                    async with browser.get(url, headers=headers) as response:
+                        assert 401 == response.status, path
+
+    serving(work, TokenFile(tokens), history=str(tmp_path / "history.db"))
+
+
+def _write_history(file: str) -> None:
+    history = HistoryFile(file)
+    records = [
+        JobRecord(f"uid-{team}", team, "job-train", "Job", "train", f"{team}-queue", user, 1000.0)
+        for team, user in (("vision", "ann"), ("speech", "bob"))
+    ]
+    history.write(*records, progress=Progress("1", 2000.0))
+    history.close()
