@@ -78,6 +78,7 @@ def serving(
     *,
     logs: LogSource | None = None,
     history: str = "",
+    actions: bool = False,
 ) -> None:
     """Run the work against a dashboard on a new store with the namespaces vision and speech."""
 
@@ -89,7 +90,7 @@ def serving(
         for team in ("vision", "speech"):
             labels = {"kuota.dev/team": team}
             store.create("namespaces", {"metadata": {"name": team, "labels": labels}})
-        found = machine_dashboard(api, history=history)
+        found = machine_dashboard(api, history=history, actions=actions)
         http.mount("/dashboard", found.dashboard.answer)
         try:
             port = await http.listen()

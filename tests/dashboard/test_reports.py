@@ -32,7 +32,14 @@ async def put_pod(served: Served, namespace: str, name: str) -> None:
     pod["metadata"]["namespace"] = namespace
     pod["spec"] = {"containers": [{"name": "main", "image": "none"}]}
     await served.client.create(PODS, pod)
-    running = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    running: Json = {
+        "name": "main",
+        "image": "none",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+    }
+    running["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
     status = {"phase": "Running", "containerStatuses": [running]}
     await served.client.patch(PODS, Key(namespace, name), {"status": status}, subresource="status")
 

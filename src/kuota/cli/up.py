@@ -84,6 +84,11 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Let members run Pods, and Jobs without a queue, outside of any quota.",
 )
 @click.option(
+    "--dashboard-actions",
+    is_flag=True,
+    help="Let users hold workloads and stop queues in the dashboard, as far as they may.",
+)
+@click.option(
     "-v",
     "--v",
     "verbosity",
@@ -148,6 +153,7 @@ def _options(
     max_objects_per_namespace: int,
     max_grace_period: int,
     allow_unqueued: bool,
+    dashboard_actions: bool,
 ) -> UpOptions:
     from kuota.up.installation import UpOptions
 
@@ -166,6 +172,7 @@ def _options(
         max_objects_per_namespace=max_objects_per_namespace,
         max_grace_s=max_grace_period,
         allow_unqueued=allow_unqueued,
+        dashboard_actions=dashboard_actions,
     )
 
 

@@ -13,6 +13,7 @@ from kuota.kube.client import Client
 from kuota.view.observed import ObservedState
 
 from .access import Access
+from .action_requests import ActionRequests
 from .catalog import Catalog
 from .feed import Feed
 from .http import Dashboard, SessionPage
@@ -37,8 +38,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What a dashboard needs.
 
     `client` has the permissions of the dashboard itself, and reads what all viewers share. Without
-    `read`, there is no history. Permissions are cached for `recheck_s`. `server` is "machine" or
-    "cluster".
+    `read`, there is no history, and without `actions`, nothing can be changed. Permissions are
+    cached for `recheck_s`. `server` is "machine" or "cluster".
     """
 
     access: Access
@@ -50,6 +51,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     read: Read | None = None
     read_record: ReadRecord = _no_record
     proxy_user: ProxyUser = _no_proxy
+    actions: bool = False
     wall_clock: Callable[[], float] = time.time
 
 
@@ -71,10 +73,12 @@ def assembled(given: Surroundings) -> AssembledDashboard:
     catalog = Catalog(feed, given.access, given.client, given.read_record)
     dashboard = Dashboard(viewers)
     dashboard.readers |= {
-        "session": SessionPage(scopes, server=given.server, actions=False).answer,
+        "session": SessionPage(scopes, server=given.server, actions=given.actions).answer,
         "stream": Streams(feed, scopes, viewers, catalog.find, open_streams).answer,
         "logs": Logs(given.access, viewers, open_streams).answer,
     }
+    acting = ActionRequests(given.access, given.client, enabled=given.actions)
+    dashboard.writers["actions"] = acting.answer
     if given.read is not None:
         reports = Reports(given.read, feed, scopes, given.wall_clock)
         dashboard.readers |= {

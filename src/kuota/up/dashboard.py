@@ -109,7 +109,11 @@ class SignInCodes:
 
 
 def machine_dashboard(
-    api: ApiServer, policy: Policy | None = None, history: str = ""
+    api: ApiServer,
+    policy: Policy | None = None,
+    history: str = "",
+    *,
+    actions: bool = False,
 ) -> AssembledDashboard:
     """Return the dashboard of the server, and let the server issue codes for it.
 
@@ -126,6 +130,7 @@ def machine_dashboard(
             recheck_s=RECHECK_S,
             read=partial(read, history) if history else None,
             read_record=partial(read_one, history) if history else lambda _: None,
+            actions=actions,
             wall_clock=SHARED.now,
         )
     )

@@ -120,6 +120,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: Configuration | None = None
     gates: Gates = Gates()
     max_objects_per_namespace: int = 100_000
+    dashboard_actions: bool = False
 
 
 class Installation:
@@ -206,7 +207,9 @@ class Installation:
         self._http = http = HttpServer(api, tokens, self._sessions, connections)
         stack.push_async_callback(http.close)
         scheduling = policy(self._options.config, self._options.gates)
-        dashboard = machine_dashboard(api, scheduling, str(state_dir.history))
+        dashboard = machine_dashboard(
+            api, scheduling, str(state_dir.history), actions=self._options.dashboard_actions
+        )
         stack.push_async_callback(dashboard.feed.close)
         http.mount(PREFIX, dashboard.dashboard.answer)
         port = await self._listen_here(http)
