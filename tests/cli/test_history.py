@@ -13,7 +13,8 @@ import pytest
 
 from cli.cluster import Cluster
 from history.focus_rules import faults
-from kuota.history.database import HistoryFile, Progress
+from kuota.history.address import SqliteFile
+from kuota.history.database import HistoryWriter, Progress
 from kuota.history.records import JobRecord, Outcome, Run
 from kuota.up.history_extension import HistoryExtension
 
@@ -41,8 +42,8 @@ def record(team: str, number: int, preempted: bool = False) -> JobRecord:
 
 @pytest.fixture
 def server(cluster: Cluster, tmp_path: Path) -> Cluster:
-    path = str(tmp_path / "history.db")
-    file = HistoryFile(path)
+    path = SqliteFile(str(tmp_path / "history.db"))
+    file = HistoryWriter(path)
     jobs = record("vision", 1, preempted=True), record("speech", 2)
     file.write(*jobs, progress=Progress("1", NOW))
     file.close()

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from kuota.dashboard.assembly import AssembledDashboard
+from kuota.history.address import SqliteFile
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
 from kuota.server.pods import LogSource
@@ -90,7 +91,9 @@ def serving(
         for team in ("vision", "speech"):
             labels = {"kuota.dev/team": team}
             store.create("namespaces", {"metadata": {"name": team, "labels": labels}})
-        found = machine_dashboard(api, history=history, actions=actions)
+        found = machine_dashboard(
+            api, history=SqliteFile(history) if history else None, actions=actions
+        )
         http.mount("/dashboard", found.dashboard.answer)
         try:
             port = await http.listen()

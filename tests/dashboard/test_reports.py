@@ -12,7 +12,8 @@ import pytest
 from dashboard.events import put_queues
 from dashboard.served import TOKENS, Served, serving
 from kuota.api.base import Json, Key
-from kuota.history.database import HistoryFile, Progress
+from kuota.history.address import SqliteFile
+from kuota.history.database import HistoryWriter, Progress
 from kuota.history.records import JobRecord
 from kuota.kube.resources import NAMESPACES, PODS
 from kuota.server.pods import LogOptions
@@ -169,7 +170,7 @@ def test_no_report_is_readable_without_signing_in(tmp_path: Path) -> None:
 
 
 def _write_history(file: str) -> None:
-    history = HistoryFile(file)
+    history = HistoryWriter(SqliteFile(file))
     records = [
         JobRecord(f"uid-{team}", team, "job-train", "Job", "train", f"{team}-queue", user, 1000.0)
         for team, user in (("vision", "ann"), ("speech", "bob"))

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kuota.api.base import Json
-from kuota.history.database import HistoryFile, Progress
+from kuota.history.address import SqliteFile
+from kuota.history.database import HistoryWriter, Progress
 from kuota.history.records import JobRecord, Run
 from kuota.server.requests import User
 from kuota.up.history_extension import HistoryExtension
@@ -28,8 +29,8 @@ GPU = "nvidia.com/gpu"
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Local]:
     """A server whose history has one job of each of two teams."""
-    path = str(tmp_path / "history.db")
-    file = HistoryFile(path)
+    path = SqliteFile(str(tmp_path / "history.db"))
+    file = HistoryWriter(path)
     for team in ("vision", "speech"):
         run = Run(1000.0, 1000.0, "cq", {"a100": {GPU: 2}}, 1000.0 + 3600, "Finished")
         record = JobRecord(team, team, "w", "Job", f"of-{team}", "q", "ann", 900.0, (run,), 4600.0)

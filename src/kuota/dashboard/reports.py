@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sqlite3
 from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
 from kuota.api.faults import Invalid
 from kuota.history import api
+from kuota.history.connection import HistoryUnavailable
 from kuota.history.records import JobRecord
 
 from .feed import Feed
@@ -62,7 +62,7 @@ class Reports:
             )
         try:
             return await asyncio.to_thread(self._found, since, namespace, scope.workloads)
-        except sqlite3.Error as error:
+        except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
             raise Refusal(503, "ServiceUnavailable", message) from None
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.history.connection import HistoryUnavailable
 from kuota.history.records import JobRecord
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError
@@ -134,5 +134,5 @@ class WorkloadView:
             return None
         try:
             return await asyncio.to_thread(self._record, str(workload["metadata"].get("uid")))
-        except sqlite3.Error:
+        except HistoryUnavailable:
             return None  # The timeline then begins with the Events that still exist.

@@ -54,7 +54,7 @@ class Charge(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str
     kind: str
     job: str
-    job_id: str
+    job_uid: str
     user: str
     queue: str
     cluster_queue: str
@@ -103,7 +103,7 @@ def _lines(
 def _charge(
     record: JobRecord, line: _Line, amount_ms: int, period: Period, every: ChargePeriod
 ) -> Charge:
-    at, job_id, cluster_queue, flavor, resource = line
+    at, _, cluster_queue, flavor, resource = line
     since, until = period.bounds_ms
     return Charge(
         start_ms=max(at, since),
@@ -111,7 +111,7 @@ def _charge(
         namespace=record.namespace,
         kind=record.kind,
         job=record.job,
-        job_id=job_id,
+        job_uid=record.job_uid or record.uid,
         user=record.user,
         queue=record.queue,
         cluster_queue=cluster_queue,

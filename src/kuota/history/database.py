@@ -1,36 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of the history: one record per job, and how far the changes of Workloads were recorded.
+"""The tables of the history: one record per Workload, and how far their changes were recorded.
 
 A record and the revision of the change that led to it are written in one transaction. After a crash
-the recorder continues from that revision, so no change is recorded twice and none is left out.
+the recorder continues from that revision, so no change is recorded twice and none is left out. Each
+write increments a version, and a write that is based on another version fails, so two recorders
+can never write about the same change.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 import msgspec
 
+from .address import Address
+from .connection import SCHEMA, Connection, HistoryUnavailable, PostgresConnection, connected
 from .records import JobRecord
 
-_VERSION = 1
-_SCHEMA = f"""
-    BEGIN IMMEDIATE;
-    CREATE TABLE jobs (
-        uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, finished REAL, body BLOB NOT NULL
-    );
-    CREATE INDEX jobs_by_end ON jobs (finished);
-    CREATE TABLE progress (id INTEGER PRIMARY KEY CHECK (id = 1), revision TEXT, at REAL);
-    INSERT INTO progress VALUES (1, '', 0);
-    PRAGMA user_version = {_VERSION};
-    COMMIT
-"""
+VERSION = 2
+_TABLES = (
+    """CREATE TABLE jobs (
+        uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, finished DOUBLE PRECISION,
+        body TEXT NOT NULL, job TEXT NOT NULL DEFAULT ''
+    )""",
+    "CREATE INDEX jobs_by_end ON jobs (finished)",
+    """CREATE TABLE progress (
+        id INTEGER PRIMARY KEY CHECK (id = 1), revision TEXT NOT NULL,
+        at DOUBLE PRECISION NOT NULL, version BIGINT NOT NULL DEFAULT 0
+    )""",
+    "INSERT INTO progress (id, revision, at) VALUES (1, '', 0)",
+)
+_FROM_VERSION_1 = (
+    "ALTER TABLE jobs ADD COLUMN job TEXT NOT NULL DEFAULT ''",
+    "UPDATE jobs SET job = uid",
+    "ALTER TABLE progress ADD COLUMN version BIGINT NOT NULL DEFAULT 0",
+)
+_SINCE_VERSION_2 = ("CREATE INDEX jobs_by_job ON jobs (job)",)
 _PUT = (
-    "INSERT INTO jobs VALUES (?, ?, ?, ?) ON CONFLICT (uid) "
-    "DO UPDATE SET finished = excluded.finished, body = excluded.body"
+    "INSERT INTO jobs (uid, namespace, finished, body, job) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (uid) DO UPDATE SET finished = excluded.finished, body = excluded.body"
 )
 _RECORD = msgspec.json.Decoder(JobRecord)
 
@@ -42,77 +53,152 @@ class Progress(msgspec.Struct, frozen=True):
     at: float
 
 
-class HistoryFile:
-    """The file, open for writing. Raises sqlite3.Error if it cannot be read or written."""
+class Superseded(Exception):
+    """Another recorder has written since. Continue from its progress."""
 
-    def __init__(self, path: str) -> None:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        self._db = sqlite3.connect(path, isolation_level=None)
+
+class HistoryWriter:
+    """The database of one recorder. All methods raise HistoryUnavailable."""
+
+    def __init__(self, address: Address) -> None:
+        self._db = connected(address, writes=True)
         try:
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if not version:
-                self._db.executescript(_SCHEMA)
-            elif version > _VERSION:
-                raise sqlite3.DatabaseError(f"{path} was written by a later version of Kuota")
+            _migrate(self._db)
+            self.refresh()
         except BaseException:
             self._db.close()
             raise
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
     def close(self) -> None:
         self._db.close()
 
-    @property
-    def progress(self) -> Progress:
-        return Progress(*self._db.execute("SELECT revision, at FROM progress").fetchone())
+    def refresh(self) -> None:
+        """Read how far changes are recorded, also by others."""
+        ((revision, at, version),) = self._db.rows("SELECT revision, at, version FROM progress")
+        self.progress = Progress(revision, at)
+        self._version = version
 
     def get(self, uid: str) -> JobRecord | None:
-        row = self._db.execute("SELECT body FROM jobs WHERE uid = ?", (uid,)).fetchone()
-        return None if row is None else _RECORD.decode(row[0])
+        return _job(self._db, uid)
 
     def unfinished(self) -> list[JobRecord]:
         """The records of jobs that have not ended."""
-        rows = self._db.execute("SELECT body FROM jobs WHERE finished IS NULL")
+        rows = self._db.rows("SELECT body FROM jobs WHERE finished IS NULL")
         return [_RECORD.decode(body) for (body,) in rows]
 
     def write(self, *records: JobRecord, progress: Progress) -> None:
-        """Store records, and how far the changes are recorded, in one transaction."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            for each in records:
-                body = msgspec.json.encode(each)
-                self._db.execute(_PUT, (each.uid, each.namespace, each.finished, body))
-            self._db.execute(
-                "UPDATE progress SET revision = ?, at = ?", (progress.revision, progress.at)
+        """Store records, and how far the changes are recorded, in one transaction.
+
+        Raises Superseded if another recorder has written since this one read or wrote.
+        """
+        with _transaction(self._db):
+            changed = self._db.change(
+                "UPDATE progress SET revision = ?, at = ?, version = version + 1 WHERE version = ?",
+                progress.revision,
+                progress.at,
+                self._version,
             )
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
+            if not changed:
+                raise Superseded
+            for each in records:
+                body = msgspec.json.encode(each).decode()
+                parts = each.uid, each.namespace, each.finished, body, each.job_id
+                self._db.change(_PUT, *parts)
+        self._version += 1
+        self.progress = progress
 
     def prune(self, before: float) -> None:
         """Delete the records of jobs that ended before this time."""
-        self._db.execute("DELETE FROM jobs WHERE finished < ?", (before,))
+        self._db.change("DELETE FROM jobs WHERE finished < ?", before)
 
 
-def read_one(path: str, uid: str) -> JobRecord | None:
-    """Return the record of one job; None if there is none. Otherwise like `read`."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        row = connection.execute("SELECT body FROM jobs WHERE uid = ?", (uid,)).fetchone()
-    return None if row is None else _RECORD.decode(row[0])
+class HistoryReader:
+    """A connection for one report. All methods raise HistoryUnavailable."""
 
+    def __init__(self, address: Address) -> None:
+        self._db = connected(address, writes=False)
 
-def read(path: str, since: float, namespace: str | None) -> Iterator[JobRecord]:
-    """Yield the records of jobs that had not ended at `since`, of one namespace or of all.
+    def __enter__(self) -> Self:
+        return self
 
-    Uses a connection of its own, so it may run in any thread. Raises sqlite3.Error.
-    """
-    where = "(finished IS NULL OR finished >= :since)"
-    where += "" if namespace is None else " AND namespace = :namespace"
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        rows = connection.execute(
-            f"SELECT body FROM jobs WHERE {where}", {"since": since, "namespace": namespace}
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._db.close()
+
+    def job(self, uid: str) -> JobRecord | None:
+        """Return the record of one Workload; None if there is none."""
+        return _job(self._db, uid)
+
+    def jobs(self, since: float, namespace: str | None) -> list[JobRecord]:
+        """Return all records of jobs that had not ended at `since`, of one namespace or of all."""
+        where = "(finished IS NULL OR finished >= ?)"
+        parameters: list[object] = [since]
+        if namespace is not None:
+            where += " AND namespace = ?"
+            parameters.append(namespace)
+        rows = self._db.rows(
+            f"SELECT body FROM jobs WHERE job IN (SELECT job FROM jobs WHERE {where})", *parameters
         )
-        for (body,) in rows:
-            yield _RECORD.decode(body)
+        return [_RECORD.decode(body) for (body,) in rows]
+
+
+def read(address: Address, since: float, namespace: str | None) -> list[JobRecord]:
+    """Return records as `HistoryReader.jobs` does, with a connection of its own."""
+    with HistoryReader(address) as reader:
+        return reader.jobs(since, namespace)
+
+
+def read_one(address: Address, uid: str) -> JobRecord | None:
+    """Return a record as `HistoryReader.job` does, with a connection of its own."""
+    with HistoryReader(address) as reader:
+        return reader.job(uid)
+
+
+def _job(db: Connection, uid: str) -> JobRecord | None:
+    rows = db.rows("SELECT body FROM jobs WHERE uid = ?", uid)
+    return _RECORD.decode(rows[0][0]) if rows else None
+
+
+@contextmanager
+def _transaction(db: Connection) -> Iterator[None]:
+    db.begin()
+    try:
+        yield
+        db.change("COMMIT")
+    except BaseException:
+        db.change("ROLLBACK")
+        raise
+
+
+def _migrate(db: Connection) -> None:
+    """Create the tables, or change those of an earlier version."""
+    if isinstance(db, PostgresConnection):
+        db.change(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    if db.version() == VERSION:
+        return
+    with _transaction(db):
+        db.lock_schema()
+        found = db.version()
+        if found > VERSION:
+            raise HistoryUnavailable("the history was written by a later version of Kuota")
+        steps = () if found == VERSION else _SINCE_VERSION_2
+        if found < VERSION:
+            steps = (*(_FROM_VERSION_1 if found else _TABLES), *steps)
+        for statement in steps:
+            db.change(statement)
+        db.set_version(VERSION)

@@ -119,7 +119,7 @@ def _named(charge: Charge, listed: PriceList) -> Row:
         "PricingCategory": "Standard",
         "ProviderName": listed.provider,
         "PublisherName": listed.provider,
-        "ResourceId": f"{charge.namespace}/{charge.kind}/{charge.job_id}",
+        "ResourceId": f"{charge.namespace}/{charge.kind}/{charge.job_uid}",
         "ResourceName": charge.job,
         "ResourceType": charge.kind,
         "ServiceCategory": "Compute",

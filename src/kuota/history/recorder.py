@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 
 import msgspec
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json
 from kuota.api.workload import Workload
+from kuota.bridge.variants import parent_of
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, steady
 from kuota.kube.decoding import BOOKMARK, DELETED, Event
@@ -19,7 +21,9 @@ from kuota.kube.errors import Gone, KubeError
 from kuota.kube.requests import PAGE, Selection
 from kuota.kube.resources import WORKLOADS
 
-from .database import HistoryFile, Progress
+from .address import Address
+from .calls import Calls, direct
+from .database import HistoryWriter, Progress, Superseded
 from .records import JobRecord, forgotten, recorded
 
 DAY_S = 86_400.0
@@ -39,93 +43,106 @@ class Recorder:
     def __init__(
         self,
         client: Client,
-        open_file: Callable[[], HistoryFile],
+        address: Address,
         clock: Clock | None = None,
         retention_s: float = RETENTION_S,
+        calls: Calls = direct,
     ) -> None:
         self._client = client
-        self._open_file = open_file
+        self._address = address
         self._clock = steady(clock)
         self._retention_s = retention_s
+        self._calls = calls
         self._pruned = 0.0
 
     async def run(self) -> None:
-        """Record until cancelled. Raises sqlite3.Error; running it again continues."""
-        file = self._open_file()
+        """Record until cancelled. Raises HistoryUnavailable; running it again continues."""
+        writer = await self._calls(partial(HistoryWriter, self._address))
         try:
-            await self._run(file)
+            await self._run(writer)
         finally:
-            file.close()
+            await self._calls(writer.close)
 
-    async def _run(self, file: HistoryFile) -> None:
+    async def _run(self, writer: HistoryWriter) -> None:
         failures = 0
         while True:
-            before = file.progress
+            before = writer.progress
             try:
                 if not before.revision:
-                    await self._list(file)
-                await self._watch(file)
+                    await self._list(writer)
+                await self._watch(writer)
             except Gone:
-                file.write(progress=Progress("", before.at))
+                unknown = Progress("", writer.progress.at)
+                await self._calls(partial(writer.write, progress=unknown))
             except KubeError as error:
                 _LOG.debug("recording the history: %s", error)
-            failures = 0 if file.progress != before else failures + 1
+            except Superseded:
+                _LOG.info("another process records the history; continuing where it is")
+                await self._calls(writer.refresh)
+            failures = 0 if writer.progress != before else failures + 1
             await self._clock.sleep(_PAUSE.wait(failures) / 1000 if failures else 0.0)
 
-    async def _list(self, file: HistoryFile) -> None:
+    async def _list(self, writer: HistoryWriter) -> None:
         """Record the current state of all Workloads."""
-        last_known, now = file.progress.at, self._now()
-        absent = {each.uid: each for each in file.unfinished()}
+        last_known, now = writer.progress.at, self._now()
+        absent = {each.uid: each for each in await self._calls(writer.unfinished)}
         revision = ""
         async with aclosing(self._client.pages(WORKLOADS, Selection(), limit=PAGE)) as pages:
             async for page in pages:
                 revision = revision or page.revision
-                changed = [self._recorded(file, each) for each in page.items]
-                file.write(*filter(None, changed), progress=Progress("", last_known))
+                await self._calls(partial(self._write_page, writer, page.items, last_known))
                 for each in page.items:
                     absent.pop(each["metadata"].get("uid"), None)
         gone = [forgotten(each, None, last_known) for each in absent.values()]
-        file.write(*gone, progress=Progress(revision, now))
+        await self._calls(partial(writer.write, *gone, progress=Progress(revision, now)))
 
-    async def _watch(self, file: HistoryFile) -> None:
-        since = file.progress.revision
-        changes = self._client.watch(WORKLOADS, since=since, bookmarks=True)
+    def _write_page(self, writer: HistoryWriter, items: Sequence[Json], last_known: float) -> None:
+        changed = [self._recorded(writer, each) for each in items]
+        writer.write(*filter(None, changed), progress=Progress("", last_known))
+
+    async def _watch(self, writer: HistoryWriter) -> None:
+        changes = self._client.watch(WORKLOADS, since=writer.progress.revision, bookmarks=True)
         async with aclosing(changes) as events:
             async for event in events:
-                record = None if event.type == BOOKMARK else self._after(file, event)
-                found = () if record is None else (record,)
-                file.write(*found, progress=Progress(event.revision or since, self._now()))
-                self._prune(file)
+                await self._calls(partial(self._write_event, writer, event))
 
-    def _after(self, file: HistoryFile, event: Event) -> JobRecord | None:
-        record = self._recorded(file, event.object)
+    def _write_event(self, writer: HistoryWriter, event: Event) -> None:
+        record = None if event.type == BOOKMARK else self._after(writer, event)
+        found = () if record is None else (record,)
+        revision = event.revision or writer.progress.revision
+        writer.write(*found, progress=Progress(revision, self._now()))
+        now = self._now()
+        if now - self._pruned >= DAY_S:
+            self._pruned = now
+            writer.prune(now - self._retention_s)
+
+    def _after(self, writer: HistoryWriter, event: Event) -> JobRecord | None:
+        record = self._recorded(writer, event.object)
         if event.type != DELETED:
             return record
-        known = record or file.get(event.object["metadata"].get("uid") or "")
+        known = record or writer.get(event.object["metadata"].get("uid") or "")
         return None if known is None else forgotten(known, _decoded(event.object), self._now())
 
-    def _recorded(self, file: HistoryFile, obj: Json) -> JobRecord | None:
+    def _recorded(self, writer: HistoryWriter, obj: Json) -> JobRecord | None:
         """Return the new record of a Workload; None if it has not changed."""
         workload = _decoded(obj)
         if workload is None:
             return None
-        known = file.get(workload.metadata.uid)
+        known = writer.get(workload.metadata.uid)
         new = recorded(known, workload, self._now())
         return None if new == known else new
-
-    def _prune(self, file: HistoryFile) -> None:
-        now = self._now()
-        if now - self._pruned >= DAY_S:
-            self._pruned = now
-            file.prune(now - self._retention_s)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
 
 def _decoded(obj: Json) -> Workload | None:
-    """Return the Workload; None if it cannot be decoded, in which case it never holds quota."""
+    """Return the Workload; None if it has no record of its own.
+
+    One that cannot be decoded never holds quota. A variant is counted by its parent.
+    """
     try:
-        return msgspec.convert(obj, Workload)
+        workload = msgspec.convert(obj, Workload)
     except msgspec.ValidationError:
         return None
+    return workload if parent_of(workload.metadata) is None else None

@@ -116,8 +116,12 @@ class JobRecord(msgspec.Struct, frozen=True):
 
     @property
     def job_id(self) -> str:
-        """Identifies the job: equal for all Workloads of one job."""
-        return self.job_uid or self.uid
+        """Identifies the job: equal for all Workloads of one job.
+
+        Users may claim any owner, so Workloads of other namespaces and users are other jobs.
+        """
+        identity = self.namespace, self.job_uid or self.uid, self.user
+        return msgspec.json.encode(identity).decode()
 
     @property
     def running(self) -> Run | None:

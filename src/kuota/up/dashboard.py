@@ -19,6 +19,7 @@ from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled
 from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
 from kuota.engine.policy import Policy
+from kuota.history.address import Address
 from kuota.history.database import read, read_one
 from kuota.kube.access import Access as AccessRequest
 from kuota.kube.access import UserInfo
@@ -111,13 +112,13 @@ class SignInCodes:
 def machine_dashboard(
     api: ApiServer,
     policy: Policy | None = None,
-    history: str = "",
+    history: Address | None = None,
     *,
     actions: bool = False,
 ) -> AssembledDashboard:
     """Return the dashboard of the server, and let the server issue codes for it.
 
-    `policy` is that of the scheduler, and `history` the file of the history.
+    `policy` is that of the scheduler, and `history` where the history is stored.
     """
     access = MachineAccess(api)
     found = assembled(

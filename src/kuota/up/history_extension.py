@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 
 import msgspec
@@ -13,7 +12,9 @@ from kuota.api.base import Json
 from kuota.api.faults import Invalid
 from kuota.api.kueue import GROUP as KUEUE
 from kuota.history import api
+from kuota.history.address import Address
 from kuota.history.charges import TooManyCharges
+from kuota.history.connection import HistoryUnavailable
 from kuota.history.database import read
 from kuota.server.auth import Access
 from kuota.server.requests import Request, Response
@@ -21,12 +22,12 @@ from kuota.server.status import StatusError, bad_request, no_such_path, not_allo
 
 
 class HistoryExtension:
-    """A `kuota.server.api.Extension` for the history in a file."""
+    """A `kuota.server.api.Extension` for a history."""
 
     prefix = api.PREFIX
 
-    def __init__(self, file: str, clock: Callable[[], float]) -> None:
-        self._file = file
+    def __init__(self, address: Address, clock: Callable[[], float]) -> None:
+        self._address = address
         self._clock = clock
 
     def access(self, request: Request) -> Access:
@@ -53,12 +54,10 @@ class HistoryExtension:
 
     def _document(self, place: api.Place, question: api.Question) -> Json:
         try:
-            records = list(read(self._file, question.period.since, place.namespace))
-        except sqlite3.Error as error:
-            raise StatusError(
-                503, "ServiceUnavailable", f"the history cannot be read: {error}"
-            ) from None
-        try:
+            records = read(self._address, question.period.since, place.namespace)
             return api.document(place, question, records)
+        except HistoryUnavailable as error:
+            message = f"the history cannot be read: {error}"
+            raise StatusError(503, "ServiceUnavailable", message) from None
         except TooManyCharges as error:
             raise StatusError(413, "RequestEntityTooLarge", str(error)) from None

@@ -27,7 +27,7 @@ from kuota.control.observer import WorldObjects, attach_dispatch_observer, attac
 from kuota.control.system import System
 from kuota.dashboard.http import PREFIX
 from kuota.failures import retried
-from kuota.history.database import HistoryFile
+from kuota.history.address import SqliteFile
 from kuota.history.recorder import Recorder
 from kuota.kube.client import Client
 from kuota.listening import CannotListen
@@ -207,8 +207,9 @@ class Installation:
         self._http = http = HttpServer(api, tokens, self._sessions, connections)
         stack.push_async_callback(http.close)
         scheduling = policy(self._options.config, self._options.gates)
+        history = SqliteFile(str(state_dir.history))
         dashboard = machine_dashboard(
-            api, scheduling, str(state_dir.history), actions=self._options.dashboard_actions
+            api, scheduling, history, actions=self._options.dashboard_actions
         )
         stack.push_async_callback(dashboard.feed.close)
         http.mount(PREFIX, dashboard.dashboard.answer)
@@ -292,9 +293,9 @@ class Installation:
         return self._serve_metrics(api, system, runner)
 
     def _recorder(self, api: ApiServer, client: Client) -> Recorder:
-        file = str(self._state_dir.history)
+        file = SqliteFile(str(self._state_dir.history))
         api.extensions.append(HistoryExtension(file, SHARED.now))
-        return Recorder(client, lambda: HistoryFile(file))
+        return Recorder(client, file)
 
     def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> Metrics:
         runtime = Runtime(system.clock)

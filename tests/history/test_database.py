@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SQLite and PostgreSQL keep the same promises about records and progress."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kuota.history.address import Address, InvalidAddress, PostgresDatabase, SqliteFile, parsed
+from kuota.history.connection import HistoryUnavailable, connected
+from kuota.history.database import VERSION, HistoryReader, HistoryWriter, Progress, Superseded
+from kuota.history.records import JobRecord, Run
+
+
+def record(uid: str, finished: float | None = None, **more: Any) -> JobRecord:
+    return JobRecord(uid, "team", "w", "Job", "j", "q", "ann\x00é", 1.5, finished=finished, **more)
+
+
+def test_records_are_read_as_they_were_written(address: Address) -> None:
+    run = Run(1e9 + 0.123456, 1e9 + 0.123456, "cq", {"f": {"cpu": 10**15}})
+    given = record("a", runs=(run,)), record("b", 10.0)
+    with HistoryWriter(address) as writer:
+        writer.write(*given, progress=Progress("7", 1e9 + 0.123456))
+        assert given[0] == writer.get("a")
+        assert [given[0]] == writer.unfinished()
+        writer.write(msgspec.structs.replace(given[0], finished=99.0), progress=Progress("8", 2.0))
+    with HistoryWriter(address) as writer:
+        assert Progress("8", 2.0) == writer.progress
+        assert [] == writer.unfinished()
+
+
+def test_a_report_contains_all_workloads_of_a_job(address: Address) -> None:
+    slices = record("a", 10.0, job_uid="x"), record("b", 20.0, job_uid="x"), record("c", 10.0)
+    with HistoryWriter(address) as writer:
+        writer.write(*slices, progress=Progress("1", 0.0))
+    with HistoryReader(address) as reader:
+        assert {"a", "b"} == {each.uid for each in reader.jobs(15.0, "team")}
+        assert [] == reader.jobs(0.0, "other")
+        assert 3 == len(reader.jobs(0.0, None))
+
+
+def test_a_recorder_that_was_superseded_writes_nothing(address: Address) -> None:
+    with HistoryWriter(address) as old, HistoryWriter(address) as new:
+        new.write(record("a"), progress=Progress("1", 1.0))
+        with pytest.raises(Superseded):
+            old.write(record("b"), progress=Progress("1", 1.0))
+        assert None is new.get("b")
+        old.refresh()
+        assert Progress("1", 1.0) == old.progress
+        old.write(record("b"), progress=Progress("2", 2.0))
+        with pytest.raises(Superseded):
+            new.write(progress=Progress("3", 3.0))
+
+
+def test_a_failed_write_leaves_the_database_as_it_was(address: Address) -> None:
+    with HistoryWriter(address) as writer:
+        writer.write(progress=Progress("7", 1.0))
+        unfit: Any = object()
+        with pytest.raises(TypeError):
+            writer.write(record("a"), unfit, progress=Progress("8", 2.0))
+        assert Progress("7", 1.0) == writer.progress
+        assert None is writer.get("a")
+        writer.write(record("a"), progress=Progress("8", 2.0))
+
+
+def test_records_of_jobs_that_ended_long_ago_are_deleted(address: Address) -> None:
+    with HistoryWriter(address) as writer, HistoryReader(address) as reader:
+        writer.write(record("a", 10.0), record("b"), progress=Progress("1", 0.0))
+        writer.prune(10.0)
+        assert 2 == len(reader.jobs(0.0, "team"))
+        writer.prune(10.5)
+        assert ["b"] == [each.uid for each in reader.jobs(0.0, None)]
+
+
+def test_tables_of_a_later_version_are_not_touched(address: Address) -> None:
+    HistoryWriter(address).close()
+    connection = connected(address, writes=True)
+    connection.set_version(VERSION + 1)
+    connection.close()
+    with pytest.raises(HistoryUnavailable, match="later version"):
+        HistoryWriter(address)
+
+
+def test_a_file_of_the_first_version_is_converted(tmp_path: Path) -> None:
+    path = str(tmp_path / "history")
+    old = sqlite3.connect(path)
+    old.executescript("""
+        CREATE TABLE jobs (
+            uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, finished REAL, body BLOB NOT NULL
+        );
+        CREATE INDEX jobs_by_end ON jobs (finished);
+        CREATE TABLE progress (id INTEGER PRIMARY KEY CHECK (id = 1), revision TEXT, at REAL);
+        INSERT INTO progress VALUES (1, '41', 5);
+        PRAGMA user_version = 1;
+    """)
+    body = msgspec.json.encode(record("a", 10.0))
+    old.execute("INSERT INTO jobs VALUES ('a', 'team', 10, ?)", (body,))
+    old.commit()
+    old.close()
+    with HistoryWriter(SqliteFile(path)) as writer:
+        assert Progress("41", 5.0) == writer.progress
+        writer.write(record("b", 11.0), progress=Progress("42", 6.0))
+    with HistoryReader(SqliteFile(path)) as reader:
+        assert {"a", "b"} == {each.uid for each in reader.jobs(0.0, "team")}
+
+
+def test_a_database_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(HistoryUnavailable, match="missing/history"):
+        HistoryWriter(SqliteFile(str(tmp_path / "missing/history")))
+    nowhere = PostgresDatabase(str(tmp_path), 1, "d", "u", "secret", "disable")
+    with pytest.raises(HistoryUnavailable) as caught:
+        HistoryReader(nowhere)
+    assert "secret" not in str(caught.value)
+
+
+def test_addresses_are_paths_or_urls() -> None:
+    assert SqliteFile("/a b") == parsed("/a b") == parsed("sqlite:///a%20b")
+    found = parsed("postgresql://me:p%40ss@db.example/usage?sslrootcert=/ca")
+    assert (
+        PostgresDatabase("db.example", 5432, "usage", "me", "p@ss", "verify-full", "/ca") == found
+    )
+    assert "p@ss" not in str(found)
+    local = parsed("postgres://me@127.0.0.1:6000/usage")
+    assert isinstance(local, PostgresDatabase)
+    assert ("disable", 6000) == (local.ssl_mode, local.port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "history.db",
+        "sqlite://",
+        "sqlite://host/x",
+        "mysql://a/b",
+        "postgresql://h/d",
+        "postgresql://u:secret@/d",
+        "postgresql://u:secret@h:port/d",
+        "postgresql://u:secret@h/d?sslmode=allow",
+        "postgresql://u:secret@h/d?nonsense=1",
+    ],
+)
+def test_other_addresses_are_rejected_without_naming_the_password(text: str) -> None:
+    with pytest.raises(InvalidAddress) as caught:
+        parsed(text)
+    assert "postgresql://user:password@host" in str(caught.value)
+    assert "secret" not in str(caught.value)
