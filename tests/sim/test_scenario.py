@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from kuota.api.base import Json
+from kuota.api.config.load import load
 from kuota.api.gates import Gates
 from kuota.engine.model import ClusterQueue, LocalQueue, Namespace
 from kuota.sim.scenario import load_scenario
@@ -79,6 +80,15 @@ def test_flavors_that_would_be_tried_at_once_are_tried_one_by_one() -> None:
     assert () == load_scenario([queue]).notes
 
 
+WITH_PODS = load(
+    """
+    apiVersion: config.kueue.x-k8s.io/v1beta2
+    kind: Configuration
+    integrations: {frameworks: [batch/job, pod]}
+    """
+)
+
+
 def pod(name: str, of: int = 2, queue: str = "q", **marks: str) -> Json:
     """A Pod of the group `team`."""
     labels = {"kueue.x-k8s.io/queue-name": queue, "kueue.x-k8s.io/pod-group-name": "team"}
@@ -92,7 +102,7 @@ def pod(name: str, of: int = 2, queue: str = "q", **marks: str) -> Json:
 
 def test_the_pods_of_a_group_are_one_submission_with_the_name_of_the_group() -> None:
     between = job("j", "q")
-    found = load_scenario([pod("a", runs_for="5s"), between, pod("b", runs_for="9s")])
+    found = load_scenario([pod("a", runs_for="5s"), between, pod("b", runs_for="9s")], WITH_PODS)
     assert [("j", "Job"), ("team", "PodGroup")] == [(e.name, e.kind) for e in found.submissions]
     group = found.submissions[1]
     assert [2] == [each.count for each in group.workload.pod_sets]
@@ -101,7 +111,7 @@ def test_the_pods_of_a_group_are_one_submission_with_the_name_of_the_group() -> 
 
 
 def test_a_group_is_submitted_with_its_last_pod() -> None:
-    (group,) = load_scenario([pod("a", submit_after="7s"), pod("b")]).submissions
+    (group,) = load_scenario([pod("a", submit_after="7s"), pod("b")], WITH_PODS).submissions
     assert (7.0, None) == (group.at, group.runs_for)
 
 
@@ -111,7 +121,7 @@ def test_a_group_that_cannot_be_queued_says_why() -> None:
         ([pod("a"), pod("b", queue="other")], "different queue names"),
         ([pod("a"), pod("b", of=1)], "pod-group-total-count"),
     ):
-        found = load_scenario(pods)
+        found = load_scenario(pods, WITH_PODS)
         (stranded,) = found.unqueued
         assert () == found.submissions
         assert "default/team" == str(stranded.key)
@@ -120,7 +130,7 @@ def test_a_group_that_cannot_be_queued_says_why() -> None:
 
 def test_a_faulty_pod_of_a_group_is_reported_at_its_place() -> None:
     wrong = pod("b", runs_for="soon")
-    (fault,) = load_scenario([flavor(), pod("a"), wrong]).invalid
+    (fault,) = load_scenario([flavor(), pod("a"), wrong], WITH_PODS).invalid
     assert 2 == fault.index
 
 
@@ -133,5 +143,5 @@ def test_a_group_that_has_a_workload_is_not_submitted_twice() -> None:
         "metadata": {"name": "team", "namespace": "default", "ownerReferences": owners},
         "spec": {"queueName": "q", "podSets": [{"name": "x", "count": 2, "template": template}]},
     }
-    found = load_scenario([pod("a"), pod("b"), workload]).submissions
+    found = load_scenario([pod("a"), pod("b"), workload], WITH_PODS).submissions
     assert [("team", "Workload")] == [(each.name, each.kind) for each in found]
