@@ -11,14 +11,15 @@ from kuota.api.base import Json
 def occurred(event: Json) -> str:
     """Return when the Event last occurred. A single Event has microsecond precision."""
     series = (event.get("series") or {}).get("lastObservedTime")
-    once = int(event.get("count") or 1) == 1
+    once = event.get("count") in (None, 0, 1)
     stamp = series or (once and event.get("eventTime")) or event.get("lastTimestamp")
     return str(stamp or event["metadata"].get("creationTimestamp") or "")
 
 
 def occurrences(event: Json) -> int:
     """Return how often the Event occurred."""
-    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
+    count = (event.get("series") or {}).get("count") or event.get("count")
+    return count if isinstance(count, int) else 1
 
 
 def source(event: Json) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kuota.api.quantity import QuantityError, as_float
+from kuota.api.rules.report import integer
 from kuota.view.topology import amount_text
 
 from ..shapes import Amount
@@ -30,3 +31,8 @@ def node_amount(units: int, resource: str) -> Amount:
 def percent(used: float, total: float) -> int:
     """Return the used part of the total, from 0 to 100."""
     return min(100, max(0, round(100 * used / total))) if total else 0
+
+
+def number(value: object) -> int:
+    """Return an integer of an object; 0 if it is absent or something else."""
+    return integer(value) or 0

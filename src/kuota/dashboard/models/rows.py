@@ -22,6 +22,7 @@ from kuota.view.workload_state import (
 )
 
 from ..shapes import Ref, WorkloadRow
+from .amounts import number
 
 _USUAL = ("cpu", "memory", "pods", "ephemeral-storage")
 _SINCE = {
@@ -67,9 +68,9 @@ def workload_row(workload: Json, observed: ObservedState) -> WorkloadRow:
         why=why(workload, (), failed),
         way_out=way_out(workload),
         preempted_by=_preemptor(workload, observed) if now is LiveState.PREEMPTED else None,
-        priority=_number(spec.get("priority")),
+        priority=number(spec.get("priority")),
         priority_class=str((spec.get("priorityClassRef") or {}).get("name") or ""),
-        pods=sum(_number(each.get("count")) for each in spec.get("podSets") or ()),
+        pods=sum(number(each.get("count")) for each in spec.get("podSets") or ()),
         requests=asks(workload),
         gets=gets(workload),
         flavors=_flavors(workload),
@@ -164,8 +165,4 @@ def _amount(resources: Mapping[str, object]) -> float:
 
 def _evictions(workload: Json) -> int:
     stats = (workload.get("status") or {}).get("schedulingStats") or {}
-    return sum(_number(each.get("count")) for each in stats.get("evictions") or ())
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return sum(number(each.get("count")) for each in stats.get("evictions") or ())

@@ -28,7 +28,7 @@ from ..shapes import (
     TreeNode,
     WorkloadRow,
 )
-from .amounts import amount
+from .amounts import amount, number
 
 
 def tree_model(observed: ObservedState) -> TreeModel:
@@ -95,9 +95,9 @@ class _Builder:
             name=node.name,
             parent=str(spec.get("cohortName") or ""),
             quotas=self._cells(node),
-            pending=_number(status.get("pendingWorkloads")),
-            reserving=_number(status.get("reservingWorkloads")),
-            admitted=_number(status.get("admittedWorkloads")),
+            pending=number(status.get("pendingWorkloads")),
+            reserving=number(status.get("reservingWorkloads")),
+            admitted=number(status.get("admittedWorkloads")),
             stop_policy=str(spec.get("stopPolicy") or "None"),
             inactive=queue_rows([obj])[0].inactive if obj else "",
             queueing_strategy=str(spec.get("queueingStrategy") or ""),
@@ -164,9 +164,9 @@ def _local_queue(obj: Json) -> LocalQueueRow:
         namespace=str(metadata.get("namespace") or ""),
         name=str(metadata["name"]),
         cluster_queue=str(spec.get("clusterQueue") or ""),
-        pending=_number(status.get("pendingWorkloads")),
-        reserving=_number(status.get("reservingWorkloads")),
-        admitted=_number(status.get("admittedWorkloads")),
+        pending=number(status.get("pendingWorkloads")),
+        reserving=number(status.get("reservingWorkloads")),
+        admitted=number(status.get("admittedWorkloads")),
         stop_policy=str(spec.get("stopPolicy") or "None"),
         inactive=str(active.get("message") or active.get("reason") or "") if unable else "",
     )
@@ -209,7 +209,3 @@ def _weight(spec: Json) -> str:
 def _share(status: Json) -> int | None:
     found = (status.get("fairSharing") or {}).get("weightedShare")
     return found if isinstance(found, int) else None
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -32,6 +32,7 @@ from ..shapes import (
     WorkloadModel,
     WorkloadRow,
 )
+from .amounts import number
 from .nodes import device
 from .rows import workload_ref, workload_row
 from .timeline import timeline
@@ -110,11 +111,11 @@ def _pod_sets(workload: Json) -> Iterator[PodSetRow]:
     requests = {each.get("name"): each for each in _status(workload, "resourceRequests")}
     for each in (workload.get("spec") or {}).get("podSets") or ():
         given, asked = assigned.get(each.get("name")), requests.get(each.get("name"))
-        count = int(each.get("count") or 0)
+        count = number(each.get("count"))
         yield PodSetRow(
             name=str(each.get("name") or ""),
             count=count,
-            admitted=int(given.get("count") or count) if given is not None else None,
+            admitted=number(given.get("count")) or count if given is not None else None,
             requests=asks({"status": {"resourceRequests": [asked]}}) if asked else "",
             flavors=dict((given or {}).get("flavors") or {}),
             topology=_topology(each.get("topologyRequest") or {}),
@@ -171,7 +172,7 @@ def _pod(pod: Json) -> PodRow:
         phase=str(status.get("phase") or "Unknown"),
         node=str(spec.get("nodeName") or ""),
         ready=holds(pod, "Ready"),
-        restarts=sum(int(each.get("restartCount") or 0) for each in statuses),
+        restarts=sum(number(each.get("restartCount")) for each in statuses),
         why=pod_why(pod),
         created=str(metadata.get("creationTimestamp") or ""),
         started=str(status.get("startTime") or ""),
@@ -220,7 +221,7 @@ def _check(each: Json) -> CheckRow:
         state=str(each.get("state") or ""),
         message=str(each.get("message") or ""),
         since=str(each.get("lastTransitionTime") or ""),
-        retries=int(each.get("retryCount") or 0),
+        retries=number(each.get("retryCount")),
     )
 
 
@@ -246,7 +247,7 @@ def _classes(observed: ObservedState) -> list[PriorityChoice]:
     found = [
         PriorityChoice(
             name=str(each["metadata"]["name"]),
-            value=int(each.get("value") or 0),
+            value=number(each.get("value")),
             description=str(each.get("description") or ""),
         )
         for each in observed.objects["WorkloadPriorityClass"].values()

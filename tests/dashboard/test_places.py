@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topologies and nodes with their contents, and devices with their holders."""
+
+from __future__ import annotations
+
+from control.objects import flavor
+from dashboard.test_visible import MINE, World
+from kuota.api.base import Json, Key
+from kuota.dashboard.models.nodes import nodes_model
+from kuota.dashboard.models.topology import topology_model
+from kuota.dashboard.shapes import NodeAmounts
+from kuota.view.devices import DeviceRow
+from kuota.view.observed import ObservedState
+
+
+def _cpu(amounts: list[NodeAmounts]) -> tuple[str, str, str, int]:
+    (found,) = [each for each in amounts if each.resource == "cpu"]
+    return found.allocatable.text, found.used.text, found.free.text, found.used_percent
+
+
+def test_domains_show_capacity_usage_and_the_workloads_in_them() -> None:
+    world = World([(False, "admitted", 0, True), (False, "pending", 0, False)])
+    (found,) = topology_model(world.observed).flavors
+    assert ("default", "t", 2) == (found.flavor, found.topology, found.nodes)
+    (rack,) = found.domains
+    assert ("r1", "cloud.com/rack", 2, 1) == (rack.name, rack.level, rack.nodes, rack.pods)
+    empty, used = rack.children
+    assert (["n0", "n1"], [0, 1]) == ([empty.name, used.name], [empty.pods, used.pods])
+    (content,) = used.contents
+    assert ("mine-w0", "Job", "mine-job0", 1) == (
+        *(content.workload.name, content.kind),
+        *(content.job, content.pods),
+    )
+    (cpu,) = [each for each in used.resources if each.resource == "cpu"]
+    assert ("8", 8.0, "1") == (cpu.total.text, cpu.total.value, cpu.placed.text)
+
+
+def test_nodes_show_requests_contents_and_devices() -> None:
+    world = World([(False, "admitted", 0, False)])
+    first, second = nodes_model(world.observed, world.devices).nodes
+    assert ("n0", "", ["default"], ["r1", "n0"]) == (
+        *(first.name, first.unusable),
+        *(first.flavors, first.domain),
+    )
+    assert ("8", "1", "7", 12) == _cpu(first.resources)
+    assert ("8", "0", "8", 0) == _cpu(second.resources)
+    (content,) = first.contents
+    assert ("Workload", "mine-w0", "Job/mine-job0", 1) == (
+        *(content.owner.kind, content.owner.name),
+        *(content.job, content.pods),
+    )
+    (device,) = first.devices
+    assert device.holder is not None
+    assert device.workload is not None
+    assert ("mine-w0-pod", "mine-w0") == (device.holder.name, device.workload.name)
+    world.observed.drop("Pod", Key(MINE, "mine-w0-pod"))
+    assert ("8", "0", "8", 0) == _cpu(nodes_model(world.observed).nodes[0].resources)
+
+
+def test_a_device_of_an_unknown_node_is_still_shown() -> None:
+    (node,) = nodes_model(ObservedState(), [DeviceRow("n", "gpu", "d")], "no nodes").nodes
+    assert ("n", ["d"], False) == (
+        *(node.name, [each.id for each in node.devices]),
+        node.devices[0].held,
+    )
+
+
+def test_nodes_that_take_no_pods_say_why() -> None:
+    def node(name: str, ready: str, **spec: object) -> Json:
+        status = {"conditions": [{"type": "Ready", "status": ready}], "allocatable": {"cpu": "1"}}
+        return {"kind": "Node", "metadata": {"name": name}, "spec": spec, "status": status}
+
+    observed = ObservedState.of(
+        [flavor(), node("a", "False"), node("b", "True", unschedulable=True), node("c", "True")]
+    )
+    assert [("a", "is not ready"), ("b", "is cordoned"), ("c", "")] == [
+        (each.name, each.unusable) for each in nodes_model(observed).nodes
+    ]

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows, timelines and details of workloads, from the objects of a running system."""
+
+from __future__ import annotations
+
+import msgspec
+
+from control.objects import flavor, job, local_queue, queue, workload_class
+from control.stage import Stage, run_scene
+from dashboard.observed import observed_of, rows_of
+from kuota.api import workload as api
+from kuota.api.base import Json, Key
+from kuota.api.core import AUTHOR
+from kuota.dashboard.models.rows import workload_row
+from kuota.dashboard.models.workload import workload_model
+from kuota.dashboard.shapes import ActionName, Ref, Step, WorkloadModel, WorkloadRow
+from kuota.history.records import JobRecord, recorded
+from kuota.kube.resources import CORE_EVENTS
+from kuota.view.observed import ObservedState
+from kuota.view.plan import WhyRow
+from kuota.view.workload_state import LiveState
+
+HIGH = {"kueue.x-k8s.io/priority-class": "high"}
+
+
+def _row(stage: Stage, name: str) -> WorkloadRow:
+    return workload_row(stage.workload(name), observed_of(stage.api))
+
+
+def _model(stage: Stage, name: str, record: JobRecord | None = None) -> WorkloadModel:
+    events = stage.api.all(CORE_EVENTS)
+    observed = observed_of(stage.api)
+    return workload_model(stage.workload(name), observed, events=events, record=record)
+
+
+def _recorded(stage: Stage, name: str, known: JobRecord | None = None) -> JobRecord:
+    typed = msgspec.convert(stage.workload(name), api.Workload)
+    return recorded(known, typed, stage.clock.now().timestamp())
+
+
+async def _preempting(stage: Stage) -> None:
+    """One queue in which higher priorities preempt, and a job that holds all of it."""
+    await stage.furnish(cpu=2)
+    await stage.edit_queue({"preemption": {"withinClusterQueue": "LowerPriority"}})
+    await stage.api.apply(workload_class("high", 100), job("low", "2"))
+    await stage.rest(10)
+
+
+def test_a_row_says_who_runs_where_and_since_when() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=2)
+        await stage.api.apply(job("train", "2", annotations={AUTHOR: "ann"}))
+        await stage.rest()
+        row = _row(stage, "train")
+        created = stage.workload("train")["metadata"]["creationTimestamp"]
+        assert (LiveState.ADMITTED, "Job", "train", "main", "cq") == (
+            *(row.state, row.kind, row.job, row.queue),
+            row.cluster_queue,
+        )
+        assert ("2 cpu on default", ["default"], 1, 0.0) == (
+            *(row.gets, row.flavors, row.pods),
+            row.devices,
+        )
+        assert (created, "", False, "") == (row.created, row.finished, row.held, row.order)
+        assert row.since == row.admitted != ""
+
+    run_scene(scene)
+
+
+def test_a_waiting_row_gives_the_reason_and_its_order() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.api.apply(job("runs"), job("waits"), job("never", "3"))
+        await stage.rest()
+        row = _row(stage, "waits")
+        assert (LiveState.PENDING, "cq", "1 cpu") == (row.state, row.cluster_queue, row.requests)
+        assert row.why
+        assert row.order
+        assert _row(stage, "never").way_out.startswith("request less")
+        lost = job("lost", queue="absent")
+        await stage.api.apply(lost)
+        await stage.rest()
+        assert ("", "") == (_row(stage, "lost").cluster_queue, _row(stage, "lost").order)
+
+    run_scene(scene)
+
+
+def test_an_encoded_row_omits_what_is_empty() -> None:
+    row = WorkloadRow(key="a/b", namespace="a", name="b", state=LiveState.PENDING)
+    assert {"key": "a/b", "namespace": "a", "name": "b", "state": "PENDING"} == (
+        msgspec.to_builtins(row)
+    )
+
+
+def test_a_preempted_workload_refers_to_its_preemptor_and_resumes() -> None:
+    async def scene(stage: Stage) -> None:
+        await _preempting(stage)
+        record = _recorded(stage, "low")
+        await stage.api.apply(job("urgent", "2", labels=HIGH))
+        await stage.rest(10)
+        record = _recorded(stage, "low", record)
+        urgent = stage.workload("urgent")["metadata"]["name"]
+        by = Ref(kind="Workload", name=urgent, namespace="team")
+        row = _row(stage, "low")
+        assert (LiveState.PREEMPTED, by, "InClusterQueue") == (
+            *(row.state, row.preempted_by),
+            row.reason,
+        )
+        assert urgent not in row.why
+        low = stage.workload("low")["metadata"]["name"]
+        assert [Ref(kind="Workload", name=low, namespace="team")] == (
+            _model(stage, "urgent").preempts
+        )
+        await stage.kubelet.succeed("urgent")
+        await stage.rest(10)
+        record = _recorded(stage, "low", record)
+        await stage.kubelet.succeed("low")
+        await stage.rest(10)
+        record = _recorded(stage, "low", record)
+        found = _model(stage, "low", record)
+        steps = [each.step for each in found.timeline]
+        assert Step.SUBMITTED is steps[0]
+        assert Step.FINISHED is steps[-1]
+        told = [each for each in steps if each in (Step.ADMITTED, Step.PREEMPTED, Step.RESUMED)]
+        assert [Step.ADMITTED, Step.PREEMPTED, Step.RESUMED] == told
+        (preempted,) = [each for each in found.timeline if each.step is Step.PREEMPTED]
+        assert by == preempted.by
+        admitted = [each for each in found.timeline if each.step is Step.ADMITTED]
+        assert ["cq"] == [each.where for each in admitted]
+        times = [each.time[:19] for each in found.timeline]
+        assert sorted(times) == times
+        assert [] == found.actions
+
+    run_scene(scene)
+
+
+def test_a_timeline_needs_neither_history_nor_events() -> None:
+    async def scene(stage: Stage) -> None:
+        await _preempting(stage)
+        await stage.api.apply(job("urgent", "2", labels=HIGH))
+        await stage.rest(10)
+        found = workload_model(stage.workload("low"), observed_of(stage.api))
+        steps = [each.step for each in found.timeline]
+        assert Step.SUBMITTED is steps[0]
+        assert Step.PREEMPTED in steps
+        assert Step.WAITING is steps[-1]
+        assert found.timeline[-1].text.startswith("waits: ")
+
+    run_scene(scene)
+
+
+def test_details_show_pods_events_checks_and_choices() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=4)
+        await stage.api.apply(workload_class("low", 1), workload_class("high", 100))
+        await stage.api.apply(job("train", "2", parallelism=2))
+        await stage.rest()
+        found = _model(stage, "train")
+        assert Ref(kind="Job", name="train", namespace="team") == found.job
+        (pods,) = found.pod_sets
+        assert ("main", 2, 2, {"cpu": "default"}) == (
+            *(pods.name, pods.count, pods.admitted),
+            pods.flavors,
+        )
+        assert {"Admitted", "QuotaReserved"} <= {each.reason for each in found.events}
+        latest = [each.time for each in found.events]
+        assert sorted(latest, reverse=True) == latest
+        assert {"QuotaReserved", "Admitted"} <= {each.type for each in found.conditions}
+        assert [("high", 100), ("low", 1)] == [
+            (each.name, each.value) for each in found.priority_classes
+        ]
+        assert [ActionName.HOLD, ActionName.SET_PRIORITY] == found.actions
+        await stage.edit_workload("train", {"spec": {"active": False}})
+        await stage.rest()
+        held = _model(stage, "train")
+        assert (True, [ActionName.RELEASE, ActionName.SET_PRIORITY]) == (
+            held.row.held,
+            held.actions,
+        )
+
+    run_scene(scene)
+
+
+def _pod(name: str, workload: Json, **status: object) -> Json:
+    owner = workload["metadata"]["ownerReferences"][0]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [owner],
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+        "status": status,
+    }
+
+
+def test_pods_and_their_failures_belong_to_the_workload() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=4)
+        await stage.api.apply(job("train", backoffLimit=0))
+        await stage.rest()
+        workload, observed = stage.workload("train"), observed_of(stage.api)
+        key = Key("team", workload["metadata"]["name"])
+        assert frozenset() == observed.put(_pod("p", workload, phase="Running"))
+        (pod,) = workload_model(workload, observed).pods
+        assert ("p", "Running", "n1", ["c"]) == (pod.name, pod.phase, pod.node, pod.containers)
+        failed = [{"name": "c", "state": {"terminated": {"exitCode": 3, "message": "no data"}}}]
+        after = _pod("p", workload, phase="Failed", containerStatuses=failed)
+        assert frozenset({key}) == observed.put(after)
+        assert "no data" == workload_model(workload, observed).pods[0].why
+        finished = {"type": "Finished", "status": "True", "reason": "Failed", "message": "failed"}
+        over = workload | {"status": workload["status"] | {"conditions": [finished]}}
+        observed.put(over)
+        row = workload_row(over, observed)
+        assert (LiveState.FAILED, "no data") == (row.state, row.why)
+        assert frozenset({key}) == observed.drop("Pod", Key("team", "p"))
+        assert "failed" == workload_row(over, observed).why
+
+    run_scene(scene)
+
+
+def test_changes_name_the_rows_to_render_again() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.api.apply(job("a", "2"), job("b", "2", queue="other"))
+        await stage.rest()
+        observed = observed_of(stage.api)
+        keys = {each.job: each.key for each in rows_of(observed)}
+        other = local_queue("other", "cq")
+        assert {keys["b"]} == {str(each) for each in observed.put(other)}
+        assert frozenset() == observed.put(other)
+        assert {keys["a"], keys["b"]} == {
+            str(each) for each in observed.drop("ClusterQueue", Key("", "cq"))
+        }
+        assert ["", ""] == [each.order for each in rows_of(observed)]
+        assert {keys["a"]} == {
+            str(each) for each in observed.drop("Workload", Key.parse(keys["a"]))
+        }
+        assert [keys["b"]] == [each.key for each in rows_of(observed)]
+
+    run_scene(scene)
+
+
+def test_a_row_without_status_and_owner_is_rendered() -> None:
+    bare: Json = {
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "a"},
+        "spec": {"queueName": "q", "podSets": [{"name": "main", "count": "many"}]},
+    }
+    observed = ObservedState.of([flavor(), queue("cq"), bare])
+    row = workload_row(bare, observed)
+    assert ("Workload", "w", LiveState.PENDING, 0) == (row.kind, row.job, row.state, row.pods)
+    assert "" == observed.order(Key("a", "w"))
+    why = WhyRow(text="because")
+    model = workload_model(bare, observed, why=why, note="")
+    assert why == model.explanation
+    assert [Step.SUBMITTED] == [each.step for each in model.timeline]
