@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from attack.members import Member, job, join
 from up.machine import Machine, running
@@ -83,3 +84,31 @@ def test_a_member_does_not_see_the_pods_of_another_team(ann: Member, bob: Member
         assert "orbidden" in refused.stderr
     assert 0 == bob.kubectl("top", "nodes").returncode
     assert "No resources found" in bob.kubectl("top", "pods").stderr
+
+
+def test_a_member_does_not_see_the_metrics_of_another_team(
+    machine: Machine, ann: Member, bob: Member, tmp_path: Path
+) -> None:
+    own, other = _teams(ann), _teams(bob)
+    assert "vision" in own
+    assert "vision" not in other
+    assert "speech" in other
+    reader = tmp_path / "prometheus.kubeconfig"
+    machine.kuota("token", "create", "prometheus", "--metrics", "--out", str(reader))
+    prometheus = Member(reader, "default")
+    assert {"vision", "speech"} <= _teams(prometheus)
+    assert "orbidden" in prometheus.kubectl("get", "jobs", "-n", "vision").stderr
+    assert "orbidden" in prometheus.kubectl("get", "workloads", "-A").stderr
+
+
+def _teams(member: Member) -> set[str]:
+    """The namespaces in the metrics that a member reads."""
+    text = member.kubectl("get", "--raw", "/metrics").stdout
+    assert "kueue_cluster_queue_nominal_quota" in text
+    return {
+        sample.labels[name]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        for name in ("team", "namespace")
+        if name in sample.labels
+    }

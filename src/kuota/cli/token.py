@@ -36,6 +36,7 @@ def command() -> None:
 @click.option(
     "--manager", is_flag=True, help="For the MultiKueue manager of another cluster: dispatch work."
 )
+@click.option("--metrics", is_flag=True, help="For Prometheus: read the metrics of all teams.")
 @click.option(
     "--uid",
     default="",
@@ -60,6 +61,7 @@ def create(
     teams: tuple[str, ...],
     admin: bool,
     manager: bool,
+    metrics: bool,
     uid: str,
     namespace: str,
     server: str,
@@ -77,6 +79,7 @@ def create(
       kubectl label namespace vision kuota.dev/team=vision
     """
     from kuota.api.worker_role import MANAGERS
+    from kuota.server.auth import METRICS_READERS
     from kuota.server.requests import ADMINS
     from kuota.up import kubeconfig
 
@@ -87,7 +90,8 @@ def create(
         raise click.ClickException(f"{state_dir.kubeconfig} does not exist: start `kuota up` first")
     if out is not None and out.exists():
         raise click.ClickException(f"{out} already exists; choose another file")
-    groups = [*teams, *([ADMINS] if admin else []), *([MANAGERS] if manager else [])]
+    roles = ((ADMINS, admin), (MANAGERS, manager), (METRICS_READERS, metrics))
+    groups = [*teams, *(group for group, chosen in roles if chosen)]
     token = _given(_tokens(state_dir), user, groups, uid or _uid_of(user))
     content = kubeconfig.content(cluster, token, namespace)
     _warn(state_dir, user, groups)
@@ -144,12 +148,13 @@ def _warn(state_dir: StateDir, user: str, groups: list[str]) -> None:
 
     from kuota.api.worker_role import MANAGERS
     from kuota.runner.isolation import available
+    from kuota.server.auth import METRICS_READERS
     from kuota.server.requests import ADMINS
     from kuota.up.separation import separation, warnings
 
     if not groups:
         click.echo(f"{user} {_RIGHTLESS}", err=True)
-    if {ADMINS, MANAGERS} & set(groups):
+    if {ADMINS, MANAGERS} & set(groups) or groups == [METRICS_READERS]:
         return
     running = state_dir.running()
     if running is not None:

@@ -22,8 +22,8 @@ from .gauges_local import read_local_queues, read_unadmitted
 from .gauges_queue import read_cluster_queues, read_cohorts
 from .metric import CLUSTER_QUEUE, COHORT, Kind, Metric, owner_of
 from .readings import GaugeReadings, waiting
-from .runtime import BUGS, DEPTH, MASTER, Runtime
-from .runtime import METRICS as RUNTIME_METRICS
+from .runtime import Runtime
+from .runtime_catalog import BUGS, DEPTH, MASTER, RUNTIME_METRICS
 from .series import Distribution, Labels, Series
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of the process, under the usual names of controller-runtime and client-go."""
+"""Counts what a process does: requests, reconciliations and their duration."""
 
 from __future__ import annotations
 
@@ -12,43 +12,18 @@ from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import ApiError, Unreachable
 from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 
-from .metric import by_name, counter, gauge, histogram
+from .runtime_catalog import ERRORS, PASSES, REQUESTS, RUNTIME_METRICS, TOOK
 from .series import Series
 
 N = TypeVar("N")
 Reconcile = Callable[[N], Awaitable[float | None]]
-
-_TIMES = tuple(
-    [0.005, 0.01, 0.025, 0.05]
-    + [each / 100 for each in range(10, 50, 5)]
-    + [each / 10 for each in range(5, 10)]
-    + [1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5]
-    + [5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0]
-)
-_REQUESTS = "rest_client_requests_total"
-_PASSES = "controller_runtime_reconcile_total"
-_ERRORS = "controller_runtime_reconcile_errors_total"
-_TOOK = "controller_runtime_reconcile_time_seconds"
-DEPTH = "workqueue_depth"
-MASTER = "leader_election_master_status"
-BUGS = "kuota_internal_errors_total"
-
-METRICS = by_name(
-    counter(_REQUESTS, "code host method", "Requests to the API server"),
-    counter(_PASSES, "controller result", "Reconciliations by result"),
-    counter(_ERRORS, "controller", "Reconciliations that failed"),
-    histogram(_TIMES, _TOOK, "controller", "Duration of reconciliations in seconds"),
-    gauge(DEPTH, "name", "Number of names in the work queue"),
-    gauge(MASTER, "name", "1 while this replica leads"),
-    counter(BUGS, "where", "Unexpected errors, by the part of the program that failed"),
-)
 
 
 class Runtime:
     """Counts from the start of a process. `Metrics.show_process` exposes the counters."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.series = Series(METRICS)
+        self.series = Series(RUNTIME_METRICS)
         self._clock = clock or SystemClock()
 
     def instrument(self, controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
@@ -62,10 +37,10 @@ class Runtime:
                 result = "success" if requeue_after_s is None else "requeue_after"
                 return requeue_after_s
             finally:
-                self.series.add(_PASSES, controller, result)
+                self.series.add(PASSES, controller, result)
                 if result == "error":
-                    self.series.add(_ERRORS, controller)
-                self.series.observe(_TOOK, self._clock.monotonic() - began, controller)
+                    self.series.add(ERRORS, controller)
+                self.series.observe(TOOK, self._clock.monotonic() - began, controller)
 
         return counted
 
@@ -110,4 +85,4 @@ class _Counted:
         await self._inner.close()
 
     def _count(self, code: str, request: HttpRequest) -> None:
-        self._series.add(_REQUESTS, code, self._host, request.method)
+        self._series.add(REQUESTS, code, self._host, request.method)

@@ -31,6 +31,8 @@ RBAC = "rbac.authorization.k8s.io"
 EDIT, VIEW = "edit", "view"
 """The roles that can be bound in a namespace, by the names that Kubernetes has for them."""
 SERVICE_ACCOUNTS = "system:serviceaccounts"
+METRICS_READERS = "kuota:metrics-readers"
+"""The group of scrapers, which read the metrics of all teams and have no other rights."""
 _OF_ADMINS = (_KUEUE, "kuota.dev", RBAC)
 _READ_BY_ALL: dict[str, frozenset[str]] = {
     "": frozenset({"namespaces", "nodes"}),

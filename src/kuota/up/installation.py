@@ -18,6 +18,7 @@ import msgspec
 from kuota import __version__
 from kuota.api.base import Json
 from kuota.api.config.shapes import Configuration
+from kuota.api.config.shapes import Metrics as MetricsSettings
 from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import lifecycle_config
@@ -84,6 +85,9 @@ from .separation import limits
 from .state_dir import RunningInstance, StateDir
 from .traffic_metrics import TrafficFamilies
 from .unsupported_kinds import report_unsupported
+
+_COMPLETE = Configuration(metrics=MetricsSettings(enable_cluster_queue_resources=True))
+"""Without a configuration file all metrics are published: one machine has few queues."""
 
 
 class ExternalListener(msgspec.Struct, frozen=True):
@@ -300,7 +304,7 @@ class Installation:
     def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> Metrics:
         runtime = Runtime(system.clock)
         system.instrument = runtime.instrument
-        wanted = metrics_config(self._options.config, self._options.gates)
+        wanted = metrics_config(self._options.config or _COMPLETE, self._options.gates)
         metrics = Metrics(system.engine, wanted, WorldObjects(system.world), system.clock)
         metrics.show_process(runtime, depths=system.depths)
         attach_observer(metrics, system.driver, system.world, system.clock)
@@ -311,7 +315,7 @@ class Installation:
         if self._http is not None:
             metrics.registry.register(TrafficFamilies(api, self._http))
         api.on_response = families.responded
-        api.extensions.append(MetricsExtension(metrics))
+        api.extensions.append(MetricsExtension(metrics, api.roles))
         return metrics
 
     def _plans(self) -> Sequence[NodePlan]:

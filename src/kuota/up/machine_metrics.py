@@ -12,38 +12,19 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from kuota.metrics.families import families
+from kuota.api.kueue import GROUP as KUEUE
+from kuota.metrics import machine_catalog as names
+from kuota.metrics.families import CollectedFamilies, families
 from kuota.metrics.http import CONTENT_TYPE, PATH
-from kuota.metrics.metric import SHORT, by_name, counter, gauge, histogram
 from kuota.metrics.metrics import Metrics
 from kuota.metrics.series import Series
+from kuota.metrics.visible import visible
 from kuota.runner.runner import Runner
 from kuota.server.api import ApiServer
-from kuota.server.auth import Access
-from kuota.server.requests import Request, Response
+from kuota.server.auth import METRICS_READERS, Access, Roles
+from kuota.server.requests import Request, Response, User
 from kuota.server.status import no_such_path, not_allowed
 
-_REQUESTS = "apiserver_request_total"
-_DURATION = "apiserver_request_duration_seconds"
-_OBJECTS = "apiserver_storage_objects"
-_BYTES = "apiserver_storage_size_bytes"
-_WATCHERS = "apiserver_registered_watchers"
-_SESSIONS = "kuota_streaming_sessions"
-_PODS = "kuota_runner_pods"
-_DEVICES = "kuota_runner_devices"
-_ALLOCATED = "kuota_runner_devices_allocated"
-
-METRICS = by_name(
-    counter(_REQUESTS, "verb resource code", "Requests by HTTP method, resource and status"),
-    histogram(SHORT, _DURATION, "verb resource", "Seconds until the response began"),
-    gauge(_OBJECTS, "resource", "Number of stored objects"),
-    gauge(_BYTES, "", "Size of the store with its log, in bytes"),
-    gauge(_WATCHERS, "", "Number of open watches, including those of the controllers"),
-    gauge(_SESSIONS, "", "Number of open sessions of exec, attach and port-forward"),
-    gauge(_PODS, "node", "Number of pods that the runner works on"),
-    gauge(_DEVICES, "resource", "Number of devices of this machine"),
-    gauge(_ALLOCATED, "resource", "Number of devices that are allocated to pods"),
-)
 _OTHER = "other"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
@@ -55,35 +36,35 @@ class MachineFamilies(Collector):
         self._api = api
         self._runner = runner
         self._sessions = sessions
-        self._series = Series(METRICS)
+        self._series = Series(names.MACHINE_METRICS)
 
     def responded(self, request: Request, status: int, took_s: float) -> None:
         """Count a response. Labels are limited to what the server serves."""
         verb = request.method if request.method in _METHODS else _OTHER
         resource = self._resource(request.path)
-        self._series.add(_REQUESTS, verb, resource, str(status))
-        self._series.observe(_DURATION, took_s, verb, resource)
+        self._series.add(names.REQUESTS, verb, resource, str(status))
+        self._series.observe(names.DURATION, took_s, verb, resource)
 
     def collect(self) -> Iterator[Family]:
         self._read()
-        yield from families(METRICS, self._series)
+        yield from families(names.MACHINE_METRICS, self._series)
 
     def _read(self) -> None:
         put, store = self._series.put, self._api.store
-        self._series.keep(lambda metric, _: metric.name not in (_OBJECTS, _PODS))
+        self._series.keep(lambda metric, _: metric.name not in (names.OBJECTS, names.PODS))
         for resource, count in store.counts().items():
-            put(_OBJECTS, count, resource)
-        put(_BYTES, sum(_size(f"{store.path}{suffix}") for suffix in ("", "-wal")))
-        put(_WATCHERS, store.watchers)
-        put(_SESSIONS, self._sessions())
+            put(names.OBJECTS, count, resource)
+        put(names.BYTES, sum(_size(f"{store.path}{suffix}") for suffix in ("", "-wal")))
+        put(names.WATCHERS, store.watchers)
+        put(names.SESSIONS, self._sessions())
         nodes = Counter(str(each.pod["spec"].get("nodeName")) for each in self._runner.workers())
         for node, count in nodes.items():
-            put(_PODS, count, node)
+            put(names.PODS, count, node)
         devices = self._runner.devices()
         allocated = Counter(each.resource for each in devices if each.holder)
         for resource, count in Counter(each.resource for each in devices).items():
-            put(_DEVICES, count, resource)
-            put(_ALLOCATED, allocated[resource], resource)
+            put(names.DEVICES, count, resource)
+            put(names.ALLOCATED, allocated[resource], resource)
 
     def _resource(self, path: str) -> str:
         """The resource of a path, without the names of objects."""
@@ -101,12 +82,17 @@ class MachineFamilies(Collector):
 
 
 class MetricsExtension:
-    """A `kuota.server.api.Extension` for Prometheus. Every user with a token may read it."""
+    """A `kuota.server.api.Extension` for Prometheus.
+
+    Every user with a token may read it. Metrics of a team are shown to users who may list the
+    Workloads of the namespace, and to the group `METRICS_READERS`.
+    """
 
     prefix = PATH
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, roles: Roles) -> None:
         self._metrics = metrics
+        self._roles = roles
         self._turn = asyncio.Lock()
 
     def access(self, request: Request) -> Access:
@@ -118,8 +104,20 @@ class MetricsExtension:
         if request.method not in ("GET", "HEAD"):
             raise not_allowed("metrics can only be read")
         async with self._turn:
-            body = await asyncio.to_thread(generate_latest, self._metrics.collected())
+            found = self._shown(request.user)
+            body = await asyncio.to_thread(generate_latest, found)
         return Response(200, body, CONTENT_TYPE)
+
+    def _shown(self, user: User) -> CollectedFamilies:
+        collected = self._metrics.collected()
+        if METRICS_READERS in user.groups:
+            return collected
+
+        def may_see(namespace: str) -> bool:
+            access = Access(verb="list", group=KUEUE, resource="workloads", namespace=namespace)
+            return self._roles.allows(user, access)
+
+        return CollectedFamilies(list(visible(collected.collect(), may_see)))
 
 
 def _size(path: str) -> int:

@@ -9,35 +9,11 @@ from collections.abc import Iterator
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from kuota.metrics import machine_catalog as names
 from kuota.metrics.families import families
-from kuota.metrics.metric import by_name, counter, gauge
 from kuota.metrics.series import Series
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
-
-_CONNECTIONS = "kuota_http_connections"
-_CLOSED = "kuota_http_connections_closed_total"
-_REJECTED = "apiserver_flowcontrol_rejected_requests_total"
-_EXECUTING = "apiserver_flowcontrol_current_executing_requests"
-_WAITING = "apiserver_flowcontrol_current_inqueue_requests"
-_STREAMS = "kuota_streams"
-_ENDED = "kuota_streams_ended_total"
-_EXPIRED = "kuota_watches_expired_total"
-_BUFFERED = "kuota_watch_buffered_bytes"
-_LOG = "kuota_change_log_bytes"
-
-METRICS = by_name(
-    gauge(_CONNECTIONS, "state", "Number of open connections, by whether they authenticated"),
-    counter(_CLOSED, "reason", "Connections that a limit closed or rejected"),
-    counter(_REJECTED, "reason", "Requests that were rejected with status 429"),
-    gauge(_EXECUTING, "", "Number of requests in progress"),
-    gauge(_WAITING, "", "Number of requests that wait for their turn"),
-    gauge(_STREAMS, "", "Number of open watches and logs of clients"),
-    counter(_ENDED, "reason", "Watches and logs that the server ended"),
-    counter(_EXPIRED, "", "Watches that ended with status 410 because they fell behind"),
-    gauge(_BUFFERED, "", "Size of the changes that watches have not read yet, in bytes"),
-    gauge(_LOG, "", "Size of the log of changes, in bytes"),
-)
 
 
 class TrafficFamilies(Collector):
@@ -46,26 +22,26 @@ class TrafficFamilies(Collector):
     def __init__(self, api: ApiServer, http: HttpServer) -> None:
         self._api = api
         self._http = http
-        self._series = Series(METRICS)
+        self._series = Series(names.TRAFFIC_METRICS)
 
     def collect(self) -> Iterator[Family]:
         self._read()
-        yield from families(METRICS, self._series)
+        yield from families(names.TRAFFIC_METRICS, self._series)
 
     def _read(self) -> None:
         put, http = self._series.put, self._http
-        put(_CONNECTIONS, http.connections.anonymous, "anonymous")
-        put(_CONNECTIONS, len(http.connections) - http.connections.anonymous, "authenticated")
-        put(_EXECUTING, http.slots.executing)
-        put(_WAITING, self._api.turns.waiting)
-        put(_STREAMS, len(http.streams))
-        put(_EXPIRED, self._api.watching.expired)
-        put(_BUFFERED, self._api.store.buffered_bytes)
-        put(_LOG, self._api.store.sizes.log_bytes)
+        put(names.CONNECTIONS, http.connections.anonymous, "anonymous")
+        put(names.CONNECTIONS, len(http.connections) - http.connections.anonymous, "authenticated")
+        put(names.EXECUTING, http.slots.executing)
+        put(names.WAITING, self._api.turns.waiting)
+        put(names.STREAMS, len(http.streams))
+        put(names.EXPIRED, self._api.watching.expired)
+        put(names.BUFFERED, self._api.store.buffered_bytes)
+        put(names.LOG, self._api.store.sizes.log_bytes)
         for name, counts in (
-            (_CLOSED, http.connections.counts),
-            (_REJECTED, http.slots.rejected),
-            (_ENDED, http.streams.ended),
+            (names.CLOSED, http.connections.counts),
+            (names.REJECTED, http.slots.rejected),
+            (names.ENDED, http.streams.ended),
         ):
             self._put_all(name, counts)
 
