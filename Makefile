@@ -48,6 +48,7 @@ lint: $(DEV)  ## check style, types, layers, size limits and generated files
 	$(BIN)/python scripts/shapes.py --check
 	$(BIN)/python -m kuota.cli.crds --check manifests/crds
 	$(BIN)/python scripts/install_files.py --check
+	$(BIN)/python scripts/monitoring.py --check
 
 bench: $(DEV)  ## benchmark engine, store and kuota up; ARGS=live selects one, ARGS=kept takes minutes
 	$(BIN)/python -m bench $(ARGS)
@@ -87,9 +88,10 @@ gpu: $(DEV)  ## let two trainers contend for this machine's GPU; PRETEND=1 simul
 plan: $(DEV)  ## plan the example three-teams
 	$(BIN)/kuota plan -f examples/three-teams
 
-map: $(DEV)  ## update the list of modules in ARCHITECTURE.md and the table of job kinds
+map: $(DEV)  ## update the list of modules in ARCHITECTURE.md, the table of job kinds, dashboards, alerts and metrics
 	$(BIN)/python scripts/modules.py
 	$(BIN)/python scripts/job_kinds.py
+	$(BIN)/python scripts/monitoring.py
 
 lock:  ## update the lock files from pyproject.toml; UPGRADE=1 selects newer versions
 	scripts/lock $(if $(UPGRADE),--upgrade)

@@ -19,6 +19,7 @@ from kuota.webhook.targets import targets
 
 from .deployment import disruption_budget, secret, service_account
 from .fairness import fairness
+from .monitoring.objects import dashboards, prometheus_rule
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor
 from .objects import definitions
 from .queue_policy import queue_policy
@@ -45,6 +46,8 @@ _TEMPLATES: tuple[tuple[str, str, Made], ...] = (
     ("flow-control", ".Values.enableVisibilityAPF", fairness),
     ("network-policy", ".Values.networkPolicy.enabled", network_policy),
     ("service-monitor", ".Values.enablePrometheus", service_monitor),
+    ("alerts", ".Values.alerts.enabled", prometheus_rule),
+    ("dashboards", ".Values.dashboards.enabled", dashboards),
     (
         "disruption-budget",
         "and .Values.controllerManager.podDisruptionBudget.enabled "
@@ -56,7 +59,7 @@ _TEMPLATES: tuple[tuple[str, str, Made], ...] = (
 
 def generated() -> dict[str, str]:
     """The text of each generated template, by file name."""
-    settings = Settings(namespace=_NAMESPACE, service_monitor=True)
+    settings = Settings(namespace=_NAMESPACE, service_monitor=True, alerts=True, dashboards=True)
     texts = {
         f"{name}.yaml": _HEADER + _conditional(condition, _text(made(settings)))
         for name, condition, made in _TEMPLATES
@@ -79,7 +82,8 @@ def _yaml(value: object) -> str:
 
 
 def _text(objects: Iterable[Json]) -> str:
-    return dumped(objects).replace(_NAMESPACE, _RELEASE)
+    """The objects as a template. Braces of Grafana and Prometheus are not those of Helm."""
+    return dumped(objects).replace("{{", '{{ "{{" }}').replace(_NAMESPACE, _RELEASE)
 
 
 def _conditional(condition: str, text: str) -> str:

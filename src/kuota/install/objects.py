@@ -28,6 +28,7 @@ from .deployment import (
     service_account,
 )
 from .fairness import fairness
+from .monitoring.objects import dashboards, prometheus_rule
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor, services
 from .queue_policy import queue_policy
 from .rbac import controller_roles, people_roles
@@ -75,6 +76,8 @@ def parts(settings: Settings) -> list[Json]:
         *fairness(settings),
         deployment(settings),
         *service_monitor(settings),
+        *prometheus_rule(settings),
+        *dashboards(settings),
     ]
 
 

@@ -53,6 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     config: str = CONFIG
     fairness: bool = True
     service_monitor: bool = False
+    alerts: bool = False
+    dashboards: bool = False
     network_policy: bool = True
     disruption_budget: bool = True
     queue_name_policy: bool = False
@@ -73,6 +75,8 @@ VALUES: Mapping[str, str] = {
     "controllerManager.manager.logLevel": "log_level",
     "controllerManager.manager.priorityClassName": "priority_class",
     "controllerManager.podDisruptionBudget.enabled": "disruption_budget",
+    "alerts.enabled": "alerts",
+    "dashboards.enabled": "dashboards",
     "enablePrometheus": "service_monitor",
     "enableVisibilityAPF": "fairness",
     "mutatingWebhook.reinvocationPolicy": "reinvocation",

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dashboards, alerts and runbooks, generated from one table."""
