@@ -78,9 +78,6 @@ def create(
       kuota token create ann --team vision -n vision --out ann.kubeconfig
       kubectl label namespace vision kuota.dev/team=vision
     """
-    from kuota.api.worker_role import MANAGERS
-    from kuota.server.auth import METRICS_READERS
-    from kuota.server.requests import ADMINS
     from kuota.up import kubeconfig
 
     cluster = kubeconfig.cluster_of(state_dir.kubeconfig)
@@ -90,8 +87,7 @@ def create(
         raise click.ClickException(f"{state_dir.kubeconfig} does not exist: start `kuota up` first")
     if out is not None and out.exists():
         raise click.ClickException(f"{out} already exists; choose another file")
-    roles = ((ADMINS, admin), (MANAGERS, manager), (METRICS_READERS, metrics))
-    groups = [*teams, *(group for group, chosen in roles if chosen)]
+    groups = [*teams, *_roles(admin=admin, manager=manager, metrics=metrics)]
     token = _given(_tokens(state_dir), user, groups, uid or _uid_of(user))
     content = kubeconfig.content(cluster, token, namespace)
     _warn(state_dir, user, groups)
@@ -99,6 +95,16 @@ def create(
         click.echo(content, nl=False)
     else:
         _write(out, content, user)
+
+
+def _roles(*, admin: bool, manager: bool, metrics: bool) -> list[str]:
+    """Return the groups of the chosen roles."""
+    from kuota.api.worker_role import MANAGERS
+    from kuota.server.auth import METRICS_READERS
+    from kuota.server.requests import ADMINS
+
+    chosen = ((ADMINS, admin), (MANAGERS, manager), (METRICS_READERS, metrics))
+    return [group for group, wanted in chosen if wanted]
 
 
 @command.command("list")
