@@ -252,11 +252,14 @@ def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
 def _tried(assignment: Assignment, node: Node) -> tuple[TriedFlavor, ...]:
     found = []
     for pod_set in assignment.pod_sets:
+        unplaced = tuple(each for each in pod_set.reasons if each.cause is Cause.PLACEMENT)
         for attempt in pod_set.attempts:
-            lacks = tuple(_lack(reason, node) for reason in attempt.reasons)
-            tried = TriedFlavor(
-                pod_set=pod_set.name, flavor=attempt.flavor, mode=attempt.mode, lacks=lacks
-            )
+            mode, reasons = attempt.mode, attempt.reasons
+            if mode is Mode.FIT and unplaced:
+                # There is enough quota, but the pods can be placed only after preemption.
+                mode, reasons = assignment.mode, (*reasons, *unplaced)
+            lacks = tuple(_lack(reason, node) for reason in reasons)
+            tried = TriedFlavor(pod_set=pod_set.name, flavor=attempt.flavor, mode=mode, lacks=lacks)
             found.append(tried)
         loose = [each for each in pod_set.reasons if each.cause is Cause.UNDECLARED]
         if loose:

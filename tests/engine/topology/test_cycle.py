@@ -8,11 +8,12 @@ from kuota.api.base import Key
 from kuota.api.topology_codec import HOSTNAME
 from kuota.bridge.messages import wait_text
 from kuota.bridge.outbound import admission_json
-from kuota.engine.decisions import Admit, Preempt, Wait
+from kuota.engine.decisions import Admit, Preempt, Wait, Why
 from kuota.engine.domains import Nodes
 from kuota.engine.facts import NodesListed, ObjectDeleted
 from kuota.engine.model import Workload
 from kuota.engine.reasons import WaitReason
+from kuota.view.words import why_text
 
 
 def test_a_workload_that_requires_a_rack_is_admitted_with_its_nodes() -> None:
@@ -39,6 +40,18 @@ def test_a_workload_that_no_rack_can_hold_waits_until_a_node_is_added() -> None:
     assert {} == decisions(engine, 2.0)
     store(engine, node("r2", "n3"))
     assert {"n2": 2, "n3": 1} == placed_nodes(decisions(engine, 3.0)["w"])
+
+
+def test_a_workload_that_needs_a_full_rack_is_explained_although_quota_is_available() -> None:
+    engine = make_engine(node("r1", "n1"))
+    store(engine, workload("other", 1))
+    assert {"n1": 1} == placed_nodes(decisions(engine)["other"])
+    store(engine, workload("w", 2))
+    assert isinstance(decisions(engine, 2.0)["w"], Wait)
+    found = engine.explain(Key("ns", "w"), 3.0)
+    assert found is not None
+    assert Why.NO_CANDIDATES is found.why
+    assert 'fits only 1 of 2 pods in one domain of level "rack"' in why_text(found)
 
 
 def test_heads_of_one_cycle_do_not_share_a_node() -> None:

@@ -140,8 +140,8 @@ def test_constraints_of_the_pod_its_flavor_and_admission_checks_exclude_nodes() 
     found = placed(made, asked)["workers"]
     assert isinstance(found, Rejection)
     assert (
-        'topology "topology" fits only 1 of 4 pods; of 4 nodes, 2 by the node selector,'
-        ' 1 by taint "gpu=yes:NoSchedule" excluded' == found.message
+        'topology "topology" fits only 1 of 4 pods; of 4 nodes, 2 do not match the node selector,'
+        ' 1 has the taint "gpu=yes:NoSchedule"' == found.message
     )
     tolerations = (Toleration(key="gpu", operator="Exists"),)
     made.put_flavor(FLAVOR, "topology", LEVELS, {}, tolerations)
@@ -202,7 +202,11 @@ def _layers(*layers: tuple[str, int]) -> list[SliceTopologyConstraint]:
             Cause.NO_SLICE_SIZE,
             "not positive",
         ),
-        (TopologyRequest(required="block"), Cause.NOT_ENOUGH, "fits only 2 of 4 pods"),
+        (
+            TopologyRequest(required="block"),
+            Cause.NOT_ENOUGH,
+            'fits only 2 of 4 pods in one domain of level "block"',
+        ),
         (
             TopologyRequest(
                 required="block", pod_set_slice_required_topology="rack", pod_set_slice_size=4
@@ -254,4 +258,5 @@ def test_a_leader_that_does_not_fit_beside_its_workers_is_named() -> None:
     assert {"leader", "workers"} == set(outcome)
     found = outcome["leader"]
     assert isinstance(found, Rejection)
-    assert 'topology "topology" fits 2 pods, but not together with their leader' == found.message
+    where = 'topology "topology" fits 2 pods in one domain of level "rack"'
+    assert f"{where}, but not together with their leader" == found.message

@@ -12,11 +12,15 @@ from .nodes import TAINT, Excluded
 RESOURCE = "resource"
 OTHER_DOMAIN = "topologyDomain"
 
-_NOUNS = {
-    "nodeSelector": "the node selector",
-    "affinity": "the node affinity",
-    OTHER_DOMAIN: "the domain of the other pods",
+_REASONS = {
+    "nodeSelector": ("does not match the node selector", "do not match the node selector"),
+    "affinity": ("does not match the node affinity", "do not match the node affinity"),
+    OTHER_DOMAIN: (
+        "is not in the domain of the other pods",
+        "are not in the domain of the other pods",
+    ),
 }
+"""What is said of one node and of several."""
 
 
 class Cause(StrEnum):
@@ -48,8 +52,8 @@ class Rejection(Struct):
     """Why pods have no place.
 
     `level` and `detail` name what the cause is about. For NOT_ENOUGH, `fit` of `wanted` pods, or
-    slices if `sliced`, have a place; `layers` says so for each nested layer. `nodes` were
-    considered, of which `excluded` could not be used at all.
+    slices if `sliced`, have a place, in one domain of the level if it is `required`; `layers` says
+    so for each nested layer. `nodes` were considered, of which `excluded` could not be used at all.
     """
 
     cause: Cause
@@ -59,6 +63,7 @@ class Rejection(Struct):
     fit: int = 0
     wanted: int = 0
     sliced: bool = False
+    required: bool = False
     leader: bool = False
     layers: tuple[Layer, ...] = ()
     nodes: int = 0
@@ -111,22 +116,25 @@ class Rejection(Struct):
             )
             return f"{where} fits only {', '.join(layers)}"
         unit = ("slice" if self.sliced else "pod") + ("s" if self.wanted != 1 else "")
+        inside = f' in one domain of level "{self.level}"' if self.required else ""
         if self.leader and self.fit >= self.wanted:
-            return f"{where} fits {self.wanted} {unit}, but not together with their leader"
+            return f"{where} fits {self.wanted} {unit}{inside}, but not together with their leader"
         if not self.fit:
-            return f"{where} fits none of {self.wanted} {unit}"
-        return f"{where} fits only {self.fit} of {self.wanted} {unit}"
+            return f"{where} fits none of {self.wanted} {unit}{inside}"
+        return f"{where} fits only {self.fit} of {self.wanted} {unit}{inside}"
 
     def _exclusions(self) -> str:
         if not self.excluded:
             return ""
         reasons = ", ".join(
-            f"{count} by {_reason(each)}" for each, count in sorted(self.excluded.items())
+            f"{count} {_reason(each, count)}" for each, count in sorted(self.excluded.items())
         )
-        return f"; of {self.nodes} nodes, {reasons} excluded"
+        return f"; of {self.nodes} {'node' if self.nodes == 1 else 'nodes'}, {reasons}"
 
 
-def _reason(each: Excluded) -> str:
+def _reason(each: Excluded, count: int) -> str:
+    one = count == 1
     if each.by in (TAINT, RESOURCE):
-        return f'{each.by} "{each.detail}"'
-    return _NOUNS[each.by]
+        what = f'the taint "{each.detail}"' if each.by == TAINT else f"too little {each.detail}"
+        return f"{'has' if one else 'have'} {what}"
+    return _REASONS[each.by][0 if one else 1]

@@ -33,6 +33,7 @@ def shortage(
         fit=found.slices,
         wanted=demand.slices,
         sliced=demand.slicing.size > 1,
+        required=demand.required,
         leader=bool(demand.leaders),
         layers=_layers(tree, capacities, demand, found.level) if demand.slicing.inner else (),
         nodes=len(tree.leaves),
