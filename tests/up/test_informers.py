@@ -43,7 +43,7 @@ def test_no_kind_is_watched_twice(tmp_path: Path) -> None:
         await server.start()
         installation = Installation(StateDir(tmp_path), UpOptions(pretend_gpus=1, allow_root=True))
         quota = QuotaEnforcement(store, LifecycleConfig())
-        made = installation._parts(server, installation._plans(), quota)
+        made = installation._parts(server, installation._nodes(), quota)
         parts = [asyncio.create_task(each) for each in made]
         async with asyncio.timeout(LIMIT_S):
             await server.all_begun.wait()

@@ -45,6 +45,17 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--nodes", type=click.File(), help="Node manifests: simulate these Nodes; their pods run here."
 )
+@click.option(
+    "--topology",
+    type=click.Choice(["auto", "socket", "numa", "pcie-switch", "nvlink-group"]),
+    help="Divide this machine into a Node for each domain of this level, and bind pods to it.",
+)
+@click.option(
+    "--simulate-topology",
+    default="",
+    metavar="LEVEL=NUMBER,…",
+    help="Divide this machine into simulated domains, such as socket=2,nvlink-group=2.",
+)
 @click.option("--config", type=click.File(), help="A configuration file of Kueue.")
 @click.option(
     "--feature-gates", default="", metavar="NAME=BOOL,…", help="Feature gates, as for Kueue."
@@ -117,6 +128,7 @@ def command(
         raise click.ClickException(
             f"already running from {state_dir.root} (pid {running.pid}); `kuota down` stops it"
         )
+    _check_topology(chosen["nodes"], chosen["topology"], chosen["simulate_topology"])
     fallback = _fallback_uid(run_as, allow_root)
     _check_door(chosen["address"], chosen["tls_cert"], chosen["tls_key"])
     if detach:
@@ -138,41 +150,32 @@ def _begin_logs(verbosity: int) -> None:
 
 def _options(
     *,
-    port: int,
     address: str,
     tls_cert: Path | None,
     tls_key: Path | None,
     gpus: int,
     nodes: TextIO | None,
+    topology: str | None,
+    simulate_topology: str,
     config: TextIO | None,
     feature_gates: str,
-    run_as: int | None,
-    allow_root: bool,
-    pod_pids_limit: int,
-    accept_loss: bool,
-    max_objects_per_namespace: int,
     max_grace_period: int,
-    allow_unqueued: bool,
-    dashboard_actions: bool,
+    **same: Any,
 ) -> UpOptions:
+    """Return the options. Those in `same` have the same name as their flag."""
     from kuota.up.installation import UpOptions
+    from kuota.up.machine_nodes import TopologyOptions
 
     settings, gates = _settings(config, feature_gates)
     return UpOptions(
-        port=port,
         external_listener=_door(address, tls_cert, tls_key),
         pretend_gpus=gpus,
         nodes=_plans(nodes) if nodes is not None else (),
+        topology=TopologyOptions(topology or "", _simulated(simulate_topology)),
         config=settings,
         gates=gates,
-        run_as=run_as,
-        allow_root=allow_root,
-        pod_pids_limit=pod_pids_limit,
-        accept_loss=accept_loss,
-        max_objects_per_namespace=max_objects_per_namespace,
         max_grace_s=max_grace_period,
-        allow_unqueued=allow_unqueued,
-        dashboard_actions=dashboard_actions,
+        **same,
     )
 
 
@@ -228,6 +231,25 @@ def _check_door(address: str, certificate: Path | None, key: Path | None) -> Non
             "--address, --tls-cert and --tls-key must be given together: without TLS, tokens "
             "could be intercepted"
         )
+
+
+def _check_topology(nodes: TextIO | None, topology: str | None, simulated: str) -> None:
+    """Raise UsageError if the levels are invalid, or several options describe the Nodes."""
+    given = {"--nodes": nodes, "--topology": topology, "--simulate-topology": simulated}
+    chosen = [name for name, value in given.items() if value]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} exclude each other: use one of them")
+    _simulated(simulated)
+
+
+def _simulated(text: str) -> dict[str, int]:
+    """Return the simulated levels. Raises UsageError with all faults."""
+    from kuota.runner.machine_layout import LayoutError, simulated_levels
+
+    try:
+        return simulated_levels(text) if text else {}
+    except LayoutError as error:
+        raise click.UsageError(f"--simulate-topology {text}: {error}") from None
 
 
 def _door(address: str, certificate: Path | None, key: Path | None) -> ExternalListener | None:

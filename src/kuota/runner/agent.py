@@ -119,6 +119,7 @@ class Agent:
             clock=self._clock,
             cgroups=self._cgroups,
             allocatable={name: plan.allocatable for name, plan in self._plans.items()},
+            cpus={name: plan.cpus for name, plan in self._plans.items()},
             recorder=self._recorder,
         )
         self._opened = True

@@ -2,13 +2,15 @@
 """CPU, memory and PID limits through cgroup v2, as far as it is delegated to this process.
 
 A group can only delegate controllers if it contains no process, so this process moves into a leaf
-group. Limits whose controller is missing are not enforced, and `refusal` states the reason.
+group. Limits whose controller is missing are not enforced, and `refusal` states the reason. If
+processes are bound to CPUs, the controller `cpuset` enforces that, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 
 import msgspec
 
@@ -20,6 +22,8 @@ PODS_PIDS = 16384
 _PERIOD_US = 100_000
 _NANO = 10**9
 _CONTROLLERS = ("cpu", "memory", "pids")
+_CPUSET = "cpuset"
+"""Never reported as missing: without it, processes are bound to CPUs, but can lift that."""
 
 
 class Cgroups(msgspec.Struct, frozen=True):
@@ -41,11 +45,18 @@ class Cgroups(msgspec.Struct, frozen=True):
         """The group of one container; "" if cgroups are unavailable."""
         return f"{self.root}/pod-{uid}/{container}" if self.root else ""
 
-    def create(self, uid: str, container: str, limits: Json, pids: int = PODS_PIDS) -> str:
+    def create(
+        self,
+        uid: str,
+        container: str,
+        limits: Json,
+        pids: int = PODS_PIDS,
+        cpus: Iterable[int] = (),
+    ) -> str:
         """Create the group of one container with its limits; "" if cgroups are unavailable.
 
         Raises OSError if the kernel rejects a limit. `pids` limits all containers of the pod
-        together.
+        together. Without `cpus`, the container may use all CPUs.
         """
         path = self.path(uid, container)
         if not path:
@@ -59,6 +70,9 @@ class Cgroups(msgspec.Struct, frozen=True):
         enforced = {name: limits[name] for name in limits if name in self.controllers}
         for name, value in settings(enforced).items():
             _write(f"{path}/{name}", value)
+        bound = ",".join(map(str, cpus))
+        if bound and _CPUSET in self.controllers:
+            _write(f"{path}/cpuset.cpus", bound)
         if "memory" in enforced:
             with contextlib.suppress(OSError):  # Absent if the kernel does not account for swap.
                 _write(f"{path}/memory.swap.max", "0")
@@ -88,8 +102,13 @@ def settings(limits: Json) -> dict[str, str]:
     return files
 
 
-def delegated(own: str = "/proc/self/cgroup", mounts: str = "/proc/self/mountinfo") -> Cgroups:
-    """The groups that this process can create. It moves into a group of its own."""
+def delegated(
+    own: str = "/proc/self/cgroup", mounts: str = "/proc/self/mountinfo", *, cpuset: bool = False
+) -> Cgroups:
+    """The groups that this process can create. It moves into a group of its own.
+
+    With `cpuset`, the groups can also be bound to CPUs, if that controller is available.
+    """
     try:
         groups, mounted = _read(own), _read(mounts)
     except OSError as error:
@@ -110,8 +129,9 @@ def delegated(own: str = "/proc/self/cgroup", mounts: str = "/proc/self/mountinf
     usable = tuple(each for each in _CONTROLLERS if each in offered)
     if not usable:
         return Cgroups(refusal=_missing(_CONTROLLERS, groups, base))
+    chosen = (*usable, _CPUSET) if cpuset and _CPUSET in offered else usable
     try:
-        return _opened(base, usable, _missing(_CONTROLLERS, groups, base, usable))
+        return _opened(base, chosen, _missing(_CONTROLLERS, groups, base, usable))
     except OSError as error:
         why = error.strerror or str(error)
         return Cgroups(refusal=f"the cgroup {base} is not delegated to this process: {why}; {_FIX}")

@@ -15,16 +15,24 @@ from typing import Any
 
 import msgspec
 
+from .host_topology import Card, device_ids
+from .nvlinks import connected
+
 GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
 _log = logging.getLogger(__name__)
 
 
 class Gpus(msgspec.Struct, frozen=True):
-    """Device ids by resource, and node labels that describe them."""
+    """The physical GPUs, and node labels that describe them."""
 
-    ids: dict[str, list[str]] = {}
+    cards: tuple[Card, ...] = ()
     labels: dict[str, str] = {}
+
+    @property
+    def ids(self) -> dict[str, list[str]]:
+        """The ids of all devices by resource: GPUs, and MIG instances of partitioned ones."""
+        return device_ids(self.cards)
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -53,7 +61,7 @@ def machine(state_dir: str = "/", *, pretend_gpus: int = 0) -> Machine:
 def pretended(count: int, node: str = "") -> Gpus:
     """Simulated GPUs. CUDA finds no device with these names."""
     prefix = f"GPU-pretend-{node}-" if node else "GPU-pretend-"
-    return Gpus({GPU: [f"{prefix}{number}" for number in range(count)]}) if count else Gpus()
+    return Gpus(tuple(Card({GPU: [f"{prefix}{number}"]}) for number in range(count)))
 
 
 def found_gpus(nvml: Any = None) -> Gpus:
@@ -77,22 +85,21 @@ def found_gpus(nvml: Any = None) -> Gpus:
 
 
 def _listed(nvml: Any) -> Gpus:
-    ids: dict[str, list[str]] = {}
+    cards: list[Card] = []
     labels: dict[str, str] = {}
     for number in range(nvml.nvmlDeviceGetCount()):
         device = nvml.nvmlDeviceGetHandleByIndex(number)
-        parts = list(_instances(nvml, device))
-        for resource, uuid in parts:
+        ids: dict[str, list[str]] = {}
+        for resource, uuid in _instances(nvml, device):
             ids.setdefault(resource, []).append(uuid)
-        if not parts and not _is_split(nvml, device):
-            ids.setdefault(GPU, []).append(_text(nvml.nvmlDeviceGetUUID(device)))
+        if not _is_split(nvml, device):
+            ids[GPU] = [_text(nvml.nvmlDeviceGetUUID(device))]
+        cards.append(connected(nvml, device, ids))
         name = _text(nvml.nvmlDeviceGetName(device))
         labels.setdefault("nvidia.com/gpu.product", "-".join(name.split()))
         memory = nvml.nvmlDeviceGetMemoryInfo(device).total
         labels.setdefault("nvidia.com/gpu.memory", str(memory >> 20))
-    if ids.get(GPU):
-        labels["nvidia.com/gpu.count"] = str(len(ids[GPU]))
-    return Gpus(ids, labels)
+    return Gpus(tuple(cards), labels)
 
 
 def _is_split(nvml: Any, device: Any) -> bool:

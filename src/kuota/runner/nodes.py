@@ -44,10 +44,14 @@ class NodesError(ValueError):
 
 
 class NodePlan(msgspec.Struct, frozen=True):
-    """A Node to register, and its devices by resource."""
+    """A Node to register, its devices by resource, and the CPUs to which its processes are bound.
+
+    Without `cpus`, they may use all CPUs of this machine.
+    """
 
     node: Json
     devices: Mapping[str, Sequence[str]] = {}
+    cpus: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -84,17 +88,31 @@ class _Described(msgspec.Struct):
 
 def this_machine(name: str, machine: Machine) -> NodePlan:
     """The Node that represents this machine."""
-    capacity = {
-        "cpu": f"{machine.cpu_milli}m"
-        if machine.cpu_milli % 1000
-        else str(machine.cpu_milli // 1000),
-        "memory": f"{machine.memory_bytes >> 10}Ki",
-        "ephemeral-storage": f"{machine.disk_bytes >> 10}Ki",
+    ids = machine.gpus.ids
+    node = {"metadata": {"name": name, "labels": gpu_labels(machine, ids)}}
+    shape = (machine.cpu_milli, machine.memory_bytes, machine.disk_bytes)
+    return planned(node, node_capacity(*shape, ids), ids)
+
+
+def gpu_labels(machine: Machine, devices: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The labels of a Node with these devices; simulated ones have none."""
+    if not devices:
+        return {}
+    count = {"nvidia.com/gpu.count": str(len(devices[GPU]))} if GPU in devices else {}
+    return machine.gpus.labels | (count if machine.gpus.labels else {})
+
+
+def node_capacity(
+    cpu_milli: int, memory_bytes: int, disk_bytes: int, devices: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
+    """The capacity of a Node as quantities."""
+    return {
+        "cpu": f"{cpu_milli}m" if cpu_milli % 1000 else str(cpu_milli // 1000),
+        "memory": f"{memory_bytes >> 10}Ki",
+        "ephemeral-storage": f"{disk_bytes >> 10}Ki",
         "pods": str(PODS_PER_NODE),
-        **{resource: str(len(ids)) for resource, ids in machine.gpus.ids.items()},
+        **{resource: str(len(ids)) for resource, ids in devices.items()},
     }
-    node = {"metadata": {"name": name, "labels": dict(machine.gpus.labels)}}
-    return _planned(node, capacity, machine.gpus.ids)
 
 
 def described(text: str) -> list[NodePlan]:
@@ -137,7 +155,7 @@ def _pretend(manifest: Json) -> NodePlan:
     _check_taints(name, (found.spec or _Spec()).taints or ())
     capacity.setdefault("pods", str(PODS_PER_NODE))
     plain = {key: str(value) for key, value in capacity.items()}
-    return _planned(manifest, plain, _devices(name, plain))
+    return planned(manifest, plain, _devices(name, plain))
 
 
 def _check_taints(name: str, taints: Iterable[Taint]) -> None:
@@ -168,9 +186,13 @@ def _devices(name: str, capacity: Mapping[str, str]) -> dict[str, list[str]]:
     return devices
 
 
-def _planned(
-    manifest: Json, capacity: dict[str, str], devices: Mapping[str, Sequence[str]]
+def planned(
+    manifest: Json,
+    capacity: dict[str, str],
+    devices: Mapping[str, Sequence[str]],
+    cpus: tuple[int, ...] = (),
 ) -> NodePlan:
+    """The Node of a manifest with this capacity, and the labels that every Node has."""
     name = manifest["metadata"]["name"]
     labels = {
         "kubernetes.io/hostname": name,
@@ -188,7 +210,7 @@ def _planned(
         "spec": manifest.get("spec") or {},
         "status": {"capacity": capacity, "allocatable": capacity},
     }
-    return NodePlan(node, devices)
+    return NodePlan(node, devices, cpus)
 
 
 def node_status(plan: NodePlan, ip: str, now: float) -> Json:

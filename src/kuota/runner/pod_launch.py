@@ -47,6 +47,7 @@ class PodLaunch:
         confine = rights.confinement(self._home, plan.mounts, settings.isolation)
         self._note(who.note, *mount_notes(plan.mounts), self._limits_note(container))
         self._note(*rights.notes(plan.mounts, settings.isolation))
+        cpus = self._cpus(pod)
         gid, groups, home = _account(who.uid, self._home.root)
         env = {"HOME": home}
         if confine is not None and confine["user"]:
@@ -59,13 +60,23 @@ class PodLaunch:
             uid=who.uid,
             gid=gid,
             groups=groups,
-            cgroup=self._cgroup(pod, container),
+            cgroup=self._cgroup(pod, container, cpus),
             grace_s=min(grace_period_s(pod), settings.max_grace_s),
             log_bytes=settings.log_bytes,
             log_files=settings.log_files,
             stdin=bool(container.get("stdin")),
             confine=confine,
+            cpus=cpus,
         )
+
+    def _cpus(self, pod: Json) -> tuple[int, ...]:
+        """The CPUs to which the pod is bound: those of its node that this process may use."""
+        node = pod["spec"].get("nodeName") or ""
+        wanted = self._shared.cpus.get(node, ())
+        usable = tuple(sorted(os.sched_getaffinity(0) & set(wanted)))
+        if wanted and not usable:
+            self._note(f"the pod is not bound to CPUs: Kuota may not use those of node {node}")
+        return usable
 
     def _note(self, *notes: str) -> None:
         self.notes += [each for each in notes if each and each not in self.notes]
@@ -134,12 +145,12 @@ class PodLaunch:
         devices = shares(pod["spec"], grant).get(container["name"], {})
         return container_plan(pod, container, place, sources, devices)
 
-    def _cgroup(self, pod: Json, container: Json) -> str:
+    def _cgroup(self, pod: Json, container: Json, cpus: tuple[int, ...]) -> str:
         """The group of the container with its limits; "" if the kernel rejects it."""
         limits = _limits(container)
         cgroups, pids = self._shared.cgroups, self._shared.settings.pod_pids_limit
         try:
-            return cgroups.create(pod["metadata"]["uid"], container["name"], limits, pids)
+            return cgroups.create(pod["metadata"]["uid"], container["name"], limits, pids, cpus)
         except OSError as error:
             self._note(f"limits are not enforced: the kernel rejects them: {error}")
             return ""

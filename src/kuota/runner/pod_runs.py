@@ -26,7 +26,7 @@ from .pod_home import PodHome, homes
 from .pod_steps import Run, RunHistory
 from .proc import start_ticks
 from .processes import Launch, Process, ShimState
-from .shim import BECOME, CONFINE, ENTER, EXECUTE, NEVER_RELEASED
+from .shim import BECOME, BIND, CONFINE, ENTER, EXECUTE, NEVER_RELEASED
 from .shortage import TEMPORARY
 from .spawn import ShimStarter
 
@@ -274,6 +274,7 @@ def _refusal(stage: int, number: int) -> str:
         ENTER: "cannot enter its workingDir",
         EXECUTE: "cannot execute its command",
         CONFINE: "cannot be isolated",
+        BIND: "cannot be bound to the CPUs of its node",
     }
     why = os.strerror(number)
     if stage == EXECUTE and number == errno.ENOENT:

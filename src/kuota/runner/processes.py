@@ -34,7 +34,8 @@ _START_POLL_S = 0.01
 class Launch(msgspec.Struct, frozen=True):
     """A process to start.
 
-    With `uid` None the user does not change; with `cgroup` "" the group does not.
+    With `uid` None the user does not change; with `cgroup` "" the group does not. Without `cpus`,
+    the process may use all CPUs.
     """
 
     argv: tuple[str, ...]
@@ -51,6 +52,7 @@ class Launch(msgspec.Struct, frozen=True):
     """Whether `kubectl attach` can write to its standard input."""
     confine: dict[str, Any] | None = None
     """See `confine`."""
+    cpus: tuple[int, ...] = ()
 
 
 class ShimState(msgspec.Struct, frozen=True, rename="camel"):

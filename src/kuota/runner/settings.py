@@ -64,6 +64,8 @@ class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
     cgroups: Cgroups
     allocatable: Mapping[str, Mapping[str, str]]
     """The allocatable resources of each node, by name."""
+    cpus: Mapping[str, tuple[int, ...]] = {}
+    """The CPUs to which the processes of a node are bound. Other nodes use all CPUs."""
     recorder: Recorder | None = None
 
 

@@ -52,8 +52,8 @@ CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 CHUNK = 1 << 16
 NEVER_RELEASED = int(signal.SIGRTMAX)
 """The signal with which a process ends whose shim died before it let the process run."""
-BECOME, ENTER, EXECUTE, CONFINE = 1, 2, 3, 4
-"""The step that failed: switch to the user, enter the directory, execute, isolate."""
+BECOME, ENTER, EXECUTE, CONFINE, BIND = 1, 2, 3, 4, 5
+"""The step that failed: switch to the user, enter the directory, execute, isolate, bind to CPUs."""
 
 
 def work(plan: dict[str, Any], ready: int) -> None:
@@ -168,11 +168,14 @@ def become_process(
 
     Never returns: on failure it reports the reason and exits.
     """
-    stage = CONFINE
+    stage = BIND
     try:
         os.setsid()
         if os.read(gate, 1) != b"g":
             os.kill(os.getpid(), NEVER_RELEASED)
+        if plan["cpus"]:
+            os.sched_setaffinity(0, plan["cpus"])
+        stage = CONFINE
         if plan["confine"] is not None:
             confine(_with_output(plan["confine"], plan.get("fifo", "")))
         stage = BECOME

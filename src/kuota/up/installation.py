@@ -11,6 +11,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from time import time
 
 import msgspec
@@ -41,7 +42,7 @@ from kuota.runner.cgroups import PODS_PIDS, delegated
 from kuota.runner.inventory import machine
 from kuota.runner.isolation import available, isolation
 from kuota.runner.log_archive import LogArchive
-from kuota.runner.nodes import NodePlan, check, this_machine
+from kuota.runner.nodes import NodePlan, check
 from kuota.runner.pod_home import PodHome
 from kuota.runner.pod_informer import shared_informer
 from kuota.runner.pod_worker import PodWorker
@@ -76,6 +77,7 @@ from .history_extension import HistoryExtension
 from .job_hook import job_hook
 from .local import SYSTEM, local_client
 from .machine_metrics import MachineFamilies, MetricsExtension
+from .machine_nodes import MachineNodes, TopologyOptions, machine_nodes, publish
 from .pod_deletion import MAX_GRACE_S
 from .pod_logs import ArchivedLogs, pod_log
 from .pod_processes import MachineProcesses
@@ -102,7 +104,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the control plane.
 
     Port 0 selects the port of the previous start, or any free port. Without `nodes`, the only node
-    is this machine. `external_listener` is an address besides loopback.
+    is this machine, unless `topology` divides it. `external_listener` is an address besides
+    loopback.
 
     If the runner is root, pods that name no user run as `run_as`. They run as root only if allowed.
     With `accept_loss`, it starts even if acknowledged objects are missing from the store.
@@ -121,6 +124,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_unqueued: bool = False
     max_grace_s: int = MAX_GRACE_S
     nodes: tuple[NodePlan, ...] = ()
+    topology: TopologyOptions = TopologyOptions()
     config: Configuration | None = None
     gates: Gates = Gates()
     max_objects_per_namespace: int = 100_000
@@ -137,7 +141,7 @@ class Installation:
         self._runner: Runner | None = None
         self._sessions = SessionLimits()
         self._isolation = isolation(str(state_dir.root), available())
-        self._cgroups = delegated()
+        self._cgroups = delegated(cpuset=bool(options.topology))
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve. Calls `ready` with the port once all servers respond.
@@ -158,11 +162,11 @@ class Installation:
             api = self._api(store, quota)
             await api.start()
             stack.push_async_callback(api.close)
-            plans = self._plans()
-            await check(local_client(api), plans)
+            nodes = self._nodes()
+            await check(local_client(api), nodes.plans)
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
-                for each in (*self._upkeep(store, clock_file), *self._parts(api, plans, quota)):
+                for each in (*self._upkeep(store, clock_file), *self._parts(api, nodes, quota)):
                     group.create_task(each)
                 calm_collector()
                 ready(port)
@@ -246,7 +250,7 @@ class Installation:
             return await http.listen(tls=context)
 
     def _parts(
-        self, api: ApiServer, plans: Sequence[NodePlan], quota: QuotaEnforcement
+        self, api: ApiServer, nodes: MachineNodes, quota: QuotaEnforcement
     ) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
         system = System(
@@ -263,7 +267,7 @@ class Installation:
             client,
             system.world.jobs[JOB.group_kind],
             shared_informer(system.world.pods),
-            plans,
+            nodes.plans,
             self._runner_settings(),
             recorder=events,
             cgroups=self._cgroups,
@@ -273,15 +277,25 @@ class Installation:
         )
         self._runner = runner
         metrics = self._serve_state(api, system, runner)
+        sampling = retried("measuring usage", self._sampler(api, nodes, runner).run)
+        recording = retried("recording the history", self._recorder(api, client).run)
+        publishing = partial(publish, client, nodes.topology, system.clock)
+        upkeep = (
+            sampling,
+            recording,
+            retried("sampling metrics", metrics.keep_sampling),
+            retried("publishing the topology", publishing),
+        )
+        return (runner.run(), system.run(), events.run(), quota.run(), *upkeep)
+
+    def _sampler(self, api: ApiServer, nodes: MachineNodes, runner: Runner) -> UsageSampler:
+        """Serve the usage of pods and Nodes, which the sampler measures."""
         sampler = UsageSampler(lambda: measured(runner.workers()))
-        names = [each.name for each in plans]
+        names = [each.name for each in nodes.plans]
         api.extensions.append(ResourceMetrics(sampler, runner.workers, names, api.kinds))
         for kind in resource_metrics.KINDS:
             api.kinds.add(kind)
-        sampling = retried("measuring usage", sampler.run)
-        recording = retried("recording the history", self._recorder(api, client).run)
-        upkeep = (sampling, recording, retried("sampling metrics", metrics.keep_sampling))
-        return (runner.run(), system.run(), events.run(), quota.run(), *upkeep)
+        return sampler
 
     def _serve_state(self, api: ApiServer, system: System, runner: Runner) -> Metrics:
         """Serve what the store does not contain: the state of the engine and of the runner."""
@@ -318,11 +332,11 @@ class Installation:
         api.extensions.append(MetricsExtension(metrics, api.roles))
         return metrics
 
-    def _plans(self) -> Sequence[NodePlan]:
+    def _nodes(self) -> MachineNodes:
         if self._options.nodes:
-            return self._options.nodes
+            return MachineNodes(self._options.nodes)
         found = machine(str(self._state_dir.root), pretend_gpus=self._options.pretend_gpus)
-        return (this_machine(node_name(socket.gethostname()), found),)
+        return machine_nodes(node_name(socket.gethostname()), found, self._options.topology)
 
     def _runner_settings(self) -> RunnerSettings:
         options = self._options
