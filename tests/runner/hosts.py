@@ -112,6 +112,19 @@ def virtual() -> HostTopology:
     return host_topology(record, [gpu(0, address)], range(4), 8 * GI)
 
 
+def growing() -> HostTopology:
+    """A virtual machine with an H200, recorded as it was: it gets its memory when it uses it."""
+    record = {
+        f"{NODES}/node0/cpulist": "0-15\n",
+        f"{NODES}/node0/meminfo": "Node 0 MemTotal:        4681092 kB\n",
+    }
+    for number in range(16):
+        record |= cpu(number, 0, str(number))
+    address = "0000:00:06.0"
+    record |= pci(address, -1, "pci0000:00")
+    return host_topology(record, [gpu(0, address)], range(16), 125 * GI)
+
+
 def limited() -> HostTopology:
     """The machine of `bridged_pairs` in a container with four CPUs of the second socket."""
     whole = bridged_pairs()

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from kuota.runner.host_topology import Card, HostTopology, cpu_list, host_topology, pci_address
+from kuota.runner.host_topology import (
+    NODES,
+    Card,
+    HostTopology,
+    cpu_list,
+    host_topology,
+    pci_address,
+)
 from kuota.runner.inventory import GPU, found_gpus
 from kuota.runner.sysfs import recorded
 
@@ -65,6 +72,15 @@ def test_a_machine_without_any_information_is_one_numa_node() -> None:
     assert {(0, 0)} == sockets(host)
     assert {0: 8 * GI} == host.memory_bytes
     assert [(0, "", "")] == places(host)
+
+
+def test_numa_nodes_have_all_of_the_memory_that_the_machine_can_get() -> None:
+    assert {0: 125 * GI} == hosts.growing().memory_bytes
+
+
+def test_memory_is_divided_by_cpus_if_numa_nodes_do_not_report_it() -> None:
+    record = {f"{NODES}/node0/cpulist": "0-2", f"{NODES}/node1/cpulist": "3"}
+    assert {0: 6 * GI, 1: 2 * GI} == host_topology(record, [], range(4), 8 * GI).memory_bytes
 
 
 def test_only_allowed_cpus_and_their_memory_count() -> None:

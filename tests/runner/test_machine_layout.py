@@ -124,6 +124,7 @@ HOSTS = [
     hosts.bridged_pairs,
     hosts.pairs_on_one_socket,
     hosts.virtual,
+    hosts.growing,
     hosts.limited,
 ]
 

@@ -76,7 +76,8 @@ def host_topology(
 ) -> HostTopology:
     """Return the places of the allowed CPUs, of memory and of the cards.
 
-    `memory_bytes` is the memory of the machine, for kernels that do not report it by NUMA node.
+    `memory_bytes` is the memory of the machine, which its NUMA nodes have in proportion to what
+    they report now: a virtual machine may get memory only when it uses it.
     """
     nodes = {
         int(found[1]): cpu_list(text)
@@ -86,10 +87,10 @@ def host_topology(
     numa_of = {cpu: node for node, cpus in sorted(nodes.items()) for cpu in cpus}
     cpus = tuple(_cpu(record, number, numa_of.get(number, 0)) for number in sorted(allowed))
     count = Counter(each.numa for each in cpus)
-    memory = {
-        node: _memory(record, node, memory_bytes * some // len(cpus))
-        for node, some in sorted(count.items())
-    }
+    reported = {node: _memory(record, node) for node in nodes}
+    weights = reported if all(reported.get(node) for node in count) else count
+    total = sum(weights.values())
+    memory = {node: memory_bytes * weights[node] // total for node in sorted(count)}
     numas = [_numa(record, card, count, numa_of) for card in cards]
     switches, groups = _switches(record, cards), _groups(cards)
     placed = (
@@ -143,9 +144,10 @@ def _number(text: str) -> int | None:
         return None
 
 
-def _memory(record: Record, node: int, otherwise: int) -> int:
+def _memory(record: Record, node: int) -> int:
+    """The memory of a NUMA node in KiB; 0 if it is not reported."""
     found = _MEMORY.search(record.get(f"{NODES}/node{node}/meminfo", ""))
-    return int(found[1]) << 10 if found else otherwise
+    return int(found[1]) if found else 0
 
 
 def _numa(record: Record, card: Card, usable: Mapping[int, int], numa_of: Mapping[int, int]) -> int:
