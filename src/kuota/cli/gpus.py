@@ -34,7 +34,8 @@ _GIB = 2**30
 def command(output: str, choice: Choice) -> None:
     """Show each GPU of this machine: its holder, since when, its utilization and memory.
 
-    Members see which GPUs are in use, and by whom within their own namespaces.
+    A GPU is idle if it is allocated, but its utilization is below `--idle-below` of `kuota up` for
+    `--idle-after`. Members see which GPUs are in use, and by whom within their own namespaces.
 
     \b
     Examples:
@@ -88,6 +89,8 @@ def _holder(row: DeviceRow) -> str:
 
 def _readings(row: DeviceRow, now: datetime) -> list[str]:
     busy = "" if row.utilization_percent is None else f"{row.utilization_percent} %"
+    if row.idle_since:
+        busy = f"{busy}, idle for {age(row.idle_since, now)}".removeprefix(", ")
     memory = ""
     if row.memory_used_bytes is not None and row.memory_total_bytes is not None:
         memory = f"{row.memory_used_bytes / _GIB:.1f}/{row.memory_total_bytes / _GIB:.1f} GiB"

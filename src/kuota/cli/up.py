@@ -11,6 +11,7 @@ import click
 
 from .connect import state_dir_option
 from .detached import start_detached, unusable_state
+from .idle_options import idle_options
 from .plugins import load_plugins
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
     is_flag=True,
     help="Let users hold workloads and stop queues in the dashboard, as far as they may.",
 )
+@idle_options
 @click.option(
     "-v",
     "--v",
@@ -160,11 +162,14 @@ def _options(
     config: TextIO | None,
     feature_gates: str,
     max_grace_period: int,
+    idle_below: float,
+    idle_after: int,
     **same: Any,
 ) -> UpOptions:
     """Return the options. Those in `same` have the same name as their flag."""
     from kuota.up.installation import UpOptions
     from kuota.up.machine_nodes import TopologyOptions
+    from kuota.view.idle import IdlePolicy
 
     settings, gates = _settings(config, feature_gates)
     return UpOptions(
@@ -175,6 +180,7 @@ def _options(
         config=settings,
         gates=gates,
         max_grace_s=max_grace_period,
+        idle=IdlePolicy(idle_below, idle_after),
         **same,
     )
 

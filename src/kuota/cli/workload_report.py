@@ -29,6 +29,7 @@ from kuota.view.workload_state import (
 )
 from kuota.visibility.reading import read_explanation
 
+from .device_report import print_devices
 from .job_objects import JOB_NAME, failed_pods
 from .output import one_line, show_table
 from .remote_pods import cluster_of, remote_pods, unreadable
@@ -74,6 +75,8 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
             click.echo(f"{name + ':':<13}{value}")
     if found is not None:
         print_details(found)
+    if now is LiveState.ADMITTED:
+        await print_devices(session, workload)
     if cluster_of(workload) and now is LiveState.ADMITTED:
         await _print_remote_pods(session, workload)
 

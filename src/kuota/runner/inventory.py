@@ -20,6 +20,7 @@ from .nvlinks import connected
 
 GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
+_PRETENDED = "GPU-pretend-"
 _log = logging.getLogger(__name__)
 
 
@@ -60,8 +61,13 @@ def machine(state_dir: str = "/", *, pretend_gpus: int = 0) -> Machine:
 
 def pretended(count: int, node: str = "") -> Gpus:
     """Simulated GPUs. CUDA finds no device with these names."""
-    prefix = f"GPU-pretend-{node}-" if node else "GPU-pretend-"
+    prefix = f"{_PRETENDED}{node}-" if node else _PRETENDED
     return Gpus(tuple(Card({GPU: [f"{prefix}{number}"]}) for number in range(count)))
+
+
+def is_pretended(device: str) -> bool:
+    """Whether the device is simulated."""
+    return device.startswith(_PRETENDED)
 
 
 def found_gpus(nvml: Any = None) -> Gpus:

@@ -7,12 +7,14 @@ Everyone who may read Nodes sees all devices. The holder is named to those who m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
 from kuota.api.base import Json
 from kuota.api.owners import controller_of
+from kuota.kube.clock import time_text
 from kuota.runner.device_readings import DeviceReading, readings
 from kuota.runner.devices import Device
 from kuota.runner.pod_worker import PodWorker
@@ -22,8 +24,17 @@ from kuota.server.status import no_such_path, not_allowed
 from kuota.view.devices import DEVICES_PATH, GROUP, DeviceRow
 
 
+async def nvml_readings(devices: Sequence[Device]) -> Mapping[str, DeviceReading]:
+    """Return what NVML reports about devices."""
+    return await asyncio.to_thread(readings, [each.id for each in devices])
+
+
 class DeviceExtension:
-    """A `kuota.server.api.Extension` for devices. `worker` finds the worker of a pod by uid."""
+    """A `kuota.server.api.Extension` for devices.
+
+    By the uid of a pod, `worker` finds its worker and `workload` the name of its Workload.
+    `idle_since` returns since when a pod leaves a device idle.
+    """
 
     prefix = f"/apis/{GROUP}"
 
@@ -32,10 +43,17 @@ class DeviceExtension:
         devices: Callable[[], Sequence[Device]],
         worker: Callable[[str], PodWorker | None],
         roles: Roles,
+        *,
+        read: Callable[[Sequence[Device]], Awaitable[Mapping[str, DeviceReading]]] = nvml_readings,
+        workload: Callable[[str], str] = lambda uid: "",
+        idle_since: Callable[[str, str], float | None] = lambda uid, device: None,
     ) -> None:
         self._devices = devices
         self._worker = worker
         self._roles = roles
+        self._read = read
+        self._workload = workload
+        self._idle_since = idle_since
 
     def access(self, request: Request) -> Access:
         if request.path.rstrip("/") == DEVICES_PATH:
@@ -48,7 +66,7 @@ class DeviceExtension:
         if request.path.rstrip("/") != DEVICES_PATH:
             raise no_such_path()
         found = self._devices()
-        read = await asyncio.to_thread(readings, [each.id for each in found])
+        read = await self._read(found)
         rows = [self._row(each, read, request) for each in found]
         body: Json = {"kind": "DeviceList", "items": msgspec.to_builtins(rows)}
         return Response(200, msgspec.json.encode(body))
@@ -74,10 +92,13 @@ class DeviceExtension:
         if not self._roles.allows(request.user, reading):
             return row
         owner = controller_of(worker.pod)
+        idle = self._idle_since(device.holder, device.id)
         return msgspec.structs.replace(
             row,
             namespace=meta["namespace"],
             pod=meta["name"],
             job=f"{owner['kind']}/{owner['name']}" if owner is not None else "",
             since=(worker.pod.get("status") or {}).get("startTime") or "",
+            workload=self._workload(device.holder),
+            idle_since=time_text(datetime.fromtimestamp(idle, UTC)) if idle is not None else "",
         )

@@ -62,6 +62,7 @@ from kuota.server.store import Durability, Store
 from kuota.server.streaming.sessions import SessionLimits
 from kuota.server.tokens import TokenFile, admin_token
 from kuota.steady_time import SHARED
+from kuota.view.idle import IdlePolicy
 from kuota.visibility.api import VisibilityApi
 from kuota.visibility.explanation import ExplanationApi
 from kuota.visibility.remote_pods import RemotePodsApi
@@ -71,11 +72,11 @@ from .advice import adviser
 from .backups import Backups, keep_backed_up
 from .clock_file import ClockFile
 from .dashboard import machine_dashboard
-from .device_extension import DeviceExtension
 from .extensions import ExplanationExtension, VisibilityExtension
 from .history_extension import HistoryExtension
 from .job_hook import job_hook
 from .local import SYSTEM, local_client
+from .machine_devices import MachineDevices, serve_devices
 from .machine_metrics import MachineFamilies, MetricsExtension
 from .machine_nodes import MachineNodes, TopologyOptions, machine_nodes, publish
 from .pod_deletion import MAX_GRACE_S
@@ -128,6 +129,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: Configuration | None = None
     gates: Gates = Gates()
     max_objects_per_namespace: int = 100_000
+    idle: IdlePolicy = IdlePolicy()
     dashboard_actions: bool = False
 
 
@@ -277,12 +279,14 @@ class Installation:
         )
         self._runner = runner
         metrics = self._serve_state(api, system, runner)
-        sampling = retried("measuring usage", self._sampler(api, nodes, runner).run)
-        recording = retried("recording the history", self._recorder(api, client).run)
+        sampler = self._sampler(api, nodes, runner)
+        devices = MachineDevices(runner, sampler, system.world)
+        idle = serve_devices(api, devices, self._options.idle, events, metrics.own.measured)
         publishing = partial(publish, client, nodes.topology, system.clock)
         upkeep = (
-            sampling,
-            recording,
+            retried("measuring usage", sampler.run),
+            retried("recording the history", self._recorder(api, client).run),
+            retried("watching devices", idle.run),
             retried("sampling metrics", metrics.keep_sampling),
             retried("publishing the topology", publishing),
         )
@@ -307,7 +311,6 @@ class Installation:
         api.extensions.append(ExplanationExtension(explanations, api.roles, remote=pods))
         if self._options.gates.on(Gate.VisibilityOnDemand):
             api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
-        api.extensions.append(DeviceExtension(runner.devices, runner.worker, api.roles))
         return self._serve_metrics(api, system, runner)
 
     def _recorder(self, api: ApiServer, client: Client) -> Recorder:

@@ -12,7 +12,8 @@ DEVICES_PATH = f"/apis/{GROUP}/v1alpha1/devices"
 class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One device. The holder is empty if the device is free or the caller may not see the pod.
 
-    Readings are None where the device has none, as simulated devices.
+    Readings are None where the device has none. `idle_since` is empty unless the device is idle
+    (see `kuota.view.idle`).
     """
 
     node: str
@@ -26,3 +27,5 @@ class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     utilization_percent: int | None = None
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
+    workload: str = ""
+    idle_since: str = ""

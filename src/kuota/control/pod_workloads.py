@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the Workload of a pod."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json, Key
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.kind import JobKey
+from kuota.bridge.workload_pods import workload_pod
+
+from .cached_object import CachedObject
+from .world import World
+
+
+def workload_of_pod(world: World, pod: Json) -> CachedObject[StoredWorkload] | None:
+    """Return the Workload of a pod: by its annotation, or else by its controller."""
+    metadata = pod["metadata"]
+    found = workload_pod(pod)
+    if found.workload:
+        return world.workload(Key(found.key.namespace, found.workload))
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            group = str(owner.get("apiVersion") or "").rpartition("/")[0]
+            job = JobKey((group, owner["kind"]), Key(found.key.namespace, owner["name"]))
+            return next(iter(world.workloads_of(job)), None)
+    return None
