@@ -51,8 +51,6 @@ _V = "v1beta2"
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
-ARCHIVED_PODS = Resource("logs.kuota.dev", "v1alpha1", "pods", "Pod")
-"""Deleted pods whose logs `kuota up` still has."""
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
@@ -115,7 +113,10 @@ HAS_SPEC_AND_STATUS = frozenset(
 ALL: tuple[Resource, ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, Resource)
 )
-"""Every kind in this module."""
+"""Every kind above. No two of them have the same name."""
+
+ARCHIVED_PODS = Resource("logs.kuota.dev", "v1alpha1", "pods", "Pod")
+"""Deleted pods whose logs `kuota up` still has: another view of the kind Pod."""
 
 
 def by_kind(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
