@@ -327,3 +327,12 @@ def test_a_copy_that_is_being_deactivated_keeps_its_job_until_it_has_no_pods() -
     found = plan(stored, remotes={"a": stopping, "b": EMPTY}, jobs=running)
     assert deleted(found, "a") == []
     assert all("active" not in each.status for each in found.first if isinstance(each, StatusPatch))
+
+
+def test_a_workload_that_is_deactivated_keeps_its_job_until_it_is_evicted() -> None:
+    running = local(true("Admitted"), check="Ready", clusterName="a")
+    stored = StoredWorkload.of(merged(running.json, {"spec": {"active": False}}))
+    remotes = {"a": remote(true("Admitted"), job=remote_job(active=1)), "b": EMPTY}
+    found = plan(stored, remotes=remotes, jobs=(job(suspend=False, active=1),))
+    assert deleted(found, "a") == []
+    assert check_after(found, stored) == "Ready"

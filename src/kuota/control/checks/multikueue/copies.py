@@ -57,10 +57,11 @@ def created(local: StoredWorkload, settings: Settings, *, gated: bool = True) ->
 def outdated(local: StoredWorkload, remote: StoredWorkload, *, while_evicted: bool = False) -> bool:
     """Whether the spec of a copy differs. Each cluster has its own preemption gates.
 
-    A cluster that stops an evicted Workload deactivates its copy.
+    A Workload that is deactivated will be evicted, and a cluster that stops the job of an evicted
+    one deactivates its copy. Neither makes the copy outdated.
     """
-    deactivated = [each.obj.spec.active is False for each in (local, remote)]
-    if deactivated[0] is not deactivated[1] and not while_evicted:
+    deactivated = remote.obj.spec.active is False and local.obj.spec.active is not False
+    if deactivated and not while_evicted:
         return True
     return not same(_compared(local), _compared(remote))
 
