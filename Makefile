@@ -53,12 +53,12 @@ lint: $(DEV)  ## check style, types, layers, size limits and generated files
 bench: $(DEV)  ## benchmark engine, store and kuota up; ARGS=live selects one, ARGS=kept takes minutes
 	$(BIN)/python -m bench $(ARGS)
 
-bench-kube: $(DEV)  ## benchmark the controller on a real API server; FULL=1 is the full load, RUNNER=DIR uses Kueue's runner
+bench-kube: $(DEV)  ## benchmark the controller on a real API server; FULL=1 is the full load, ARGS=multikueue dispatches to four workers, RUNNER=DIR uses Kueue's runner
 ifdef RUNNER
 	PYTHONPATH=tests $(BIN)/python -m bench.runner "$(RUNNER)" $(if $(CONFIG),--config $(CONFIG)) \
 	  $(if $(MANAGER),--manager $(MANAGER)) $(if $(SCALE),--scale $(SCALE))
 else
-	PYTHONPATH=tests $(BIN)/python -m bench.kube $(if $(FULL),--full)
+	PYTHONPATH=tests $(BIN)/python -m bench.kube $(if $(FULL),--full) $(ARGS)
 endif
 
 kueue-suite: $(DEV)  ## run an integration suite of Kueue against Kuota: KUEUE=DIR SUITE=scheduler [ARGS=...]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the benchmarks start `kuota controller`: core and scheduler, and nothing else."""
+"""How the benchmarks start `kuota controller`: by default core and scheduler, and nothing else."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,10 +17,11 @@ them: a manager that may write faster fills the quota sooner, and urgent work fi
 _KUOTA = str(Path(sys.executable).with_name("kuota"))
 
 
-def controller_command(folder: Path) -> list[str]:
+def controller_command(folder: Path, parts: str = "core,scheduler", **settings: Any) -> list[str]:
     """The command, to be completed by `--kubeconfig FILE`. Its configuration is in the folder.
 
-    Like Kueue's minimal manager, it serves neither metrics nor probes.
+    Like Kueue's minimal manager, it serves neither metrics nor probes. `settings` are further
+    fields of the configuration.
     """
     config = folder / "config.json"
     content = {
@@ -31,6 +33,5 @@ def controller_command(folder: Path) -> list[str]:
         "health": {"healthProbeBindAddress": "0"},
         "internalCertManagement": {"enable": False},
     }
-    config.write_bytes(msgspec.json.encode(content))
-    parts = ["--parts", "core,scheduler"]
-    return [_KUOTA, "controller", *parts, "--config", str(config)]
+    config.write_bytes(msgspec.json.encode(content | settings))
+    return [_KUOTA, "controller", "--parts", parts, "--config", str(config)]

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m bench.kube [--full]`: Kueue's baseline shape on a real API server.
+"""`python -m bench.kube [--full] [multikueue]`: Kueue's baseline shape on a real API server.
 
 Everything is on this machine: etcd, API server, `kuota controller`, and the load. Prints what
 Kueue's own suite looks at, and what it costs. Needs the programs that `make kube` provides; without
-them it says so and ends.
+them it says so and ends. With `multikueue`, it measures the dispatch of Jobs to workers instead.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import statistics
 import subprocess
 import sys
@@ -22,17 +21,14 @@ from time import perf_counter
 from cluster.kube_install import install_crds
 from cluster.kube_server import KubeServer, programs
 from kuota.kube.http_client import HttpTransport, http_client
-from kuota.kube.requests import fetching
 
-from . import process
+from . import multikueue, process
 from .controller_process import controller_command
 from .kube_load import Load
+from .request_counts import WRITES, counted
 from .shapes import BASELINE, Kind, Shape
 
 _SCALE = 10
-_LINE = re.compile(r"^apiserver_request_total\{(.*)\} ([0-9.e+]+)$")
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
-_WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
 _NO_CLAIM = 3
 
 
@@ -69,19 +65,6 @@ class Controller:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(30)
-
-
-async def counted(transport: HttpTransport) -> Counter[tuple[str, str]]:
-    """The requests that the API server has answered, by verb and resource."""
-    found: Counter[tuple[str, str]] = Counter()
-    answer = await transport.send(fetching("/metrics"))
-    for line in answer.body.decode().splitlines():
-        if match := _LINE.match(line):
-            labels = dict(_LABEL.findall(match[1]))
-            resource = labels.get("resource", "")
-            resource += f"/{labels['subresource']}" if labels.get("subresource") else ""
-            found[labels.get("verb", ""), resource] += int(float(match[2]))
-    return found
 
 
 async def first(*ways: Coroutine[None, None, None]) -> None:
@@ -130,7 +113,7 @@ def report(
 
 
 def report_requests(shape: Shape, requests: Counter[tuple[str, str]]) -> None:
-    writes = {at: n for at, n in requests.items() if at[0] in _WRITES}
+    writes = {at: n for at, n in requests.items() if at[0] in WRITES}
     print(f"writes                    {sum(writes.values()) / shape.workloads:10.2f} a workload")
     for (verb, resource), number in sorted(writes.items(), key=lambda each: -each[1]):
         print(f"  {verb:<7}{resource:<32}{number:>8}")
@@ -143,6 +126,9 @@ def main(arguments: list[str]) -> int:
         found = programs()
     except subprocess.CalledProcessError:
         return _NO_CLAIM
+    if "multikueue" in arguments:
+        multikueue.measure(found)
+        return 0
     print(f"{shape.name}: {shape.workloads} workloads in {shape.cohorts * shape.queues} queues")
     with tempfile.TemporaryDirectory(prefix="kuota-bench-") as folder:
         server = KubeServer(Path(folder), found)
