@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kuota.api.gates import Gate
-from kuota.control.parts import ALL, Part
+from kuota.control.parts import DEFAULT, Part
 from kuota.controller.flags import Flags, Rejected, Settings, chosen_connection, settings
 from kuota.kube.errors import ConfigError
 
@@ -64,7 +64,7 @@ def desk(tmp_path: Path) -> ControllerFiles:
 def test_without_a_file_the_defaults_are_kueues(desk: ControllerFiles) -> None:
     found = desk.settings()
     config, election = found.config, found.config.leader_election
-    assert ALL == found.parts
+    assert DEFAULT == found.parts
     assert "kueue-system" == found.namespace
     assert (":8081", ":8443") == (
         config.health.health_probe_bind_address,

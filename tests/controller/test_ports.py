@@ -15,7 +15,7 @@ from controller.site import Running, Site, configuration, run_story
 from kuota.api.base import Json
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
-from kuota.control.parts import ALL, Part
+from kuota.control.parts import DEFAULT, Part
 from kuota.controller.flags import Settings
 from kuota.controller.ports import PortUnavailable, opened
 from kuota.kube.config import Connection
@@ -90,5 +90,5 @@ def _settings(config: Json, *parts: Part) -> Settings:
         config=load(json.dumps(configuration(config))),
         gates=Gates(),
         connection=Connection(server="http://127.0.0.1:1"),
-        parts=frozenset(parts) or ALL,
+        parts=frozenset(parts) or DEFAULT,
     )

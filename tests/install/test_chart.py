@@ -86,6 +86,8 @@ def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
         service_monitor=True,
         network_policy=False,
         reinvocation="IfNeeded",
+        dashboard=True,
+        dashboard_actions=True,
     )
     _assert_same(
         _installed(settings),
@@ -100,11 +102,18 @@ def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
             *("--set", "controllerManager.featureGates[1].enabled=true"),
             *("--set", "enableVisibilityAPF=false,enablePrometheus=true"),
             *("--set", "networkPolicy.enabled=false"),
+            *("--set", "dashboard.enabled=true,dashboard.actions=true"),
             *("--set", "mutatingWebhook.reinvocationPolicy=IfNeeded"),
             "--set-file",
             f"managerConfig.controllerManagerConfigYaml={tmp_path / 'config.yaml'}",
         ),
     )
+
+
+@needs_helm
+def test_the_dashboard_is_read_only_unless_actions_are_enabled() -> None:
+    rendered = _chart_objects("--set", "dashboard.enabled=true")
+    _assert_same(_installed(Settings(dashboard=True)), rendered)
 
 
 @needs_helm

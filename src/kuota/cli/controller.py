@@ -19,9 +19,37 @@ from .plugins import load_plugins
     metavar="FILE",
     help="The kubeconfig to use. The default is the ServiceAccount of the pod.",
 )
-@click.option("--parts", default="", metavar="PART,…", help="The parts to run. The default is all.")
+@click.option(
+    "--parts",
+    default="",
+    metavar="PART,…",
+    help="The parts to run. The default is all but dashboard.",
+)
 @click.option(
     "--plain-metrics", is_flag=True, help="Serve metrics without TLS; only on a loopback address."
+)
+@click.option(
+    "--dashboard-address",
+    default="",
+    metavar="[HOST]:PORT",
+    help="Where the part dashboard serves. The default is :8444.",
+)
+@click.option(
+    "--dashboard-actions",
+    is_flag=True,
+    help="Let users hold workloads and stop queues in the dashboard, as far as they may.",
+)
+@click.option(
+    "--dashboard-proxy-ca",
+    default="",
+    metavar="FILE",
+    help="Trust the user that an authenticating proxy with a client certificate of this CA names.",
+)
+@click.option(
+    "--dashboard-proxy-names",
+    default="",
+    metavar="NAME,…",
+    help="The common names of the certificates of such proxies. The default is any.",
 )
 @click.option("--zap-log-level", "log_level", default="", metavar="LEVEL")
 @click.option("--zap-encoder", "log_encoder", default="", metavar="json|console")
@@ -41,9 +69,9 @@ def command(**options: Any) -> None:
     """Run the controller on a cluster, in place of Kueue.
 
     Accepts Kueue's configuration file and flags. The parts are core (Workloads, status of queues),
-    scheduler (decisions), jobs (Jobs and their Workloads), webhooks, and visibility. Of several
-    replicas, the leader, which holds a Lease, runs the first three. All replicas serve webhooks and
-    visibility.
+    scheduler (decisions), jobs (Jobs and their Workloads), webhooks, visibility, and dashboard. Of
+    several replicas, the leader, which holds a Lease, runs the first three. All replicas run the
+    others.
     """
     import os
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ON_A_CLUSTER = """this server issues no sign-in codes; only `kuota up` does.
 On a cluster, open the address of the dashboard and sign in with a token:
-  kubectl -n kuota-system port-forward service/kuota-dashboard 8443:443
+  kubectl -n kueue-system port-forward service/kueue-dashboard 8443:443
   kubectl -n NAMESPACE create token SERVICE-ACCOUNT"""
 
 

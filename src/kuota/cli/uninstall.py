@@ -69,7 +69,10 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
     async def work(session: Session) -> int:
 
         settings = Settings(
-            namespace=choice.namespace or NAMESPACE, service_monitor=True, queue_name_policy=True
+            namespace=choice.namespace or NAMESPACE,
+            service_monitor=True,
+            queue_name_policy=True,
+            dashboard=True,
         )
         uninstalling = Uninstalling(session, settings, keep=keep_crds, dry_run=dry_run)
         return await uninstalling.run(asked=yes, timeout_s=timeout_s)

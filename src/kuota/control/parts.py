@@ -13,7 +13,7 @@ class Part(StrEnum):
 
     CORE reconciles Workloads, the gates of their pods and the status of queues, SCHEDULER makes and
     writes decisions, JOBS reconciles Jobs with their Workloads. These parts write, so only one
-    process at a time may run them. WEBHOOKS and VISIBILITY only serve requests.
+    process at a time may run them. WEBHOOKS, VISIBILITY and DASHBOARD only serve requests.
     """
 
     CORE = "core"
@@ -21,9 +21,12 @@ class Part(StrEnum):
     JOBS = "jobs"
     WEBHOOKS = "webhooks"
     VISIBILITY = "visibility"
+    DASHBOARD = "dashboard"
 
 
 ALL: Parts = frozenset(Part)
+DEFAULT: Parts = ALL - {Part.DASHBOARD}
+"""The dashboard is opened to browsers, so it runs only where an admin asks for it."""
 WRITING: Parts = frozenset({Part.CORE, Part.SCHEDULER, Part.JOBS})
 
 
@@ -32,9 +35,9 @@ class UnknownPart(ValueError):
 
 
 def parsed(text: str) -> Parts:
-    """Parse `core,jobs`. An empty text means all parts. Raises UnknownPart."""
+    """Parse `core,jobs`. An empty text means the default ones. Raises UnknownPart."""
     words = [each.strip() for each in text.split(",") if each.strip()]
     unknown = [each for each in words if each not in ALL]
     if unknown:
         raise UnknownPart(f"unknown part {', '.join(unknown)}; use {', '.join(Part)}")
-    return frozenset(Part(each) for each in words) or ALL
+    return frozenset(Part(each) for each in words) or DEFAULT

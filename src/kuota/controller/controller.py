@@ -153,6 +153,8 @@ class Controller:
         found.append(self._metrics.run(self._leadership, ports.metrics))
         if ports.visibility is not None:
             found.append(self._visibility(ports.visibility))
+        if ports.dashboard is not None:
+            found.append(self._dashboard(ports.dashboard))
         return found
 
     def _writing(self) -> list[Coroutine[Any, Any, None]]:
@@ -167,16 +169,22 @@ class Controller:
         part = VisibilityPart(self._settings, self._clients.every_replica, self._clock)
         await part.run(await self._made, at)
 
+    async def _dashboard(self, at: socket.socket) -> None:
+        from .dashboard import DashboardPart
+
+        part = DashboardPart(self._settings, self._clients.every_replica, self._clock)
+        await part.run(at)
+
     def _webhooks(self, at: socket.socket) -> WebhookPart:
-        system = None if self._only_webhooks else lambda: self._system
+        system = None if self._follows_nothing else lambda: self._system
         made = WebhookPart(self._settings, at, self._clients.every_replica, self._clock, system)
         self.ready["webhooks"] = made.ready
         return made
 
     @property
-    def _only_webhooks(self) -> bool:
-        """Whether this process only runs webhooks, which look up objects themselves."""
-        return self._settings.parts == {Part.WEBHOOKS}
+    def _follows_nothing(self) -> bool:
+        """Whether all parts of this process look up objects themselves."""
+        return self._settings.parts <= {Part.WEBHOOKS, Part.DASHBOARD}
 
     def _elected(self) -> Leadership:
         wanted = self._settings.config.leader_election or LeaderElection()
@@ -203,7 +211,7 @@ class Controller:
         # Loaded modules are never freed, so the garbage collector need not visit them.
         calm_collector()
         self._made.set_result(system)
-        if not self._only_webhooks:
+        if not self._follows_nothing:
             await system.run(self._leadership.leading if self._leadership is not None else None)
 
     async def _probe(self, at: socket.socket | None, stack: AsyncExitStack) -> None:

@@ -17,7 +17,7 @@ from kuota.api.config.load import checked, load
 from kuota.api.config.shapes import Configuration, LeaderElection
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates, resolved
-from kuota.control.parts import ALL, Parts, UnknownPart, parsed
+from kuota.control.parts import DEFAULT, Parts, UnknownPart, parsed
 from kuota.kube.config import SERVICE_ACCOUNT, connection, from_kubeconfig, in_cluster
 from kuota.kube.errors import ConfigError
 from kuota.loopback import is_loopback
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kuota.kube.config import Connection
 
 _LARGEST_PORT = 65535
+DASHBOARD_PORT = 8444
 JITTER = 1.2
 """The maximum jitter of a retry; a retry must still fit into the renew deadline."""
 
@@ -71,6 +72,23 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     log_devel: bool = False
     verbosity: int = 0
     plain_metrics: bool = False
+    dashboard_address: str = ""
+    dashboard_actions: bool = False
+    dashboard_proxy_ca: str = ""
+    dashboard_proxy_names: str = ""
+
+
+class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the part `dashboard`.
+
+    `proxy_authority` (PEM) signs the client certificates of trusted authenticating proxies, whose
+    common name must be one of `proxy_names` if there are any. Without it, no proxy is trusted.
+    """
+
+    address: Address = Address("", DASHBOARD_PORT)
+    actions: bool = False
+    proxy_authority: str = ""
+    proxy_names: tuple[str, ...] = ()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +97,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     config: Configuration
     gates: Gates
     connection: Connection
-    parts: Parts = ALL
+    parts: Parts = DEFAULT
     log: LogStyle = LogStyle()
     plain_metrics: bool = False
     """Whether metrics are served without TLS, which requires a loopback address."""
+    dashboard: DashboardSettings = DashboardSettings()
 
     @property
     def namespace(self) -> str:
@@ -115,7 +134,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
     """The settings that result from the flags. Raises Rejected with every fault."""
     faults: list[str] = []
     config, gates = _configuration(flags, account, faults)
-    parts, log, reached = ALL, LogStyle(), None
+    parts, log, reached = DEFAULT, LogStyle(), None
     try:
         parts = parsed(flags.parts)
     except UnknownPart as error:
@@ -128,6 +147,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
         reached = chosen_connection(flags.kubeconfig, environ, account)
     except ConfigError as error:
         faults.append(str(error))
+    dashboard = _dashboard(flags, faults)
     if flags.plain_metrics:
         faults += _plain_faults(config.metrics.bind_address)
     if faults or reached is None:
@@ -139,6 +159,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
         parts=parts,
         log=log,
         plain_metrics=flags.plain_metrics,
+        dashboard=dashboard,
     )
 
 
@@ -180,6 +201,37 @@ def _configuration(flags: Flags, account: Path, faults: list[str]) -> tuple[Conf
     except (OSError, UnicodeDecodeError) as error:
         faults.append(f"--config {flags.config}: {error}")
     return config, gates
+
+
+def _dashboard(flags: Flags, faults: list[str]) -> DashboardSettings:
+    at, authority = Address("", DASHBOARD_PORT), ""
+    try:
+        at = address(flags.dashboard_address) or at
+    except ValueError as error:
+        faults.append(f"--dashboard-address: {error}")
+    if flags.dashboard_proxy_ca:
+        authority = _authority(flags.dashboard_proxy_ca, faults)
+    elif flags.dashboard_proxy_names:
+        faults.append("--dashboard-proxy-names needs --dashboard-proxy-ca")
+    return DashboardSettings(
+        address=at,
+        actions=flags.dashboard_actions,
+        proxy_authority=authority,
+        proxy_names=tuple(filter(None, flags.dashboard_proxy_names.split(","))),
+    )
+
+
+def _authority(file: str, faults: list[str]) -> str:
+    """Return the certificates in a PEM file."""
+    import ssl
+
+    try:
+        text = Path(file).read_text(encoding="ascii")
+        ssl.create_default_context(cadata=text)
+    except (OSError, UnicodeDecodeError, ssl.SSLError, ValueError) as error:
+        faults.append(f"--dashboard-proxy-ca {file}: {error}")
+        return ""
+    return text
 
 
 def _faults(config: Configuration) -> Iterator[str]:

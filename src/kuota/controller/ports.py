@@ -28,19 +28,21 @@ class Ports(msgspec.Struct, frozen=True):
     webhooks: socket.socket | None = None
     metrics: socket.socket | None = None
     visibility: socket.socket | None = None
+    dashboard: socket.socket | None = None
 
     def close(self) -> None:
         """Close the sockets that no server has closed."""
-        for each in (self.probes, self.webhooks, self.metrics, self.visibility):
+        for each in (self.probes, self.webhooks, self.metrics, self.visibility, self.dashboard):
             if each is not None:
                 each.close()
 
 
 _SETTINGS = {
-    "probes": "health.healthProbeBindAddress",
-    "webhooks": "webhook.port",
-    "metrics": "metrics.bindAddress",
-    "visibility": "visibilityServer.bindPort",
+    "probes": "health.healthProbeBindAddress in the configuration file",
+    "webhooks": "webhook.port in the configuration file",
+    "metrics": "metrics.bindAddress in the configuration file",
+    "visibility": "visibilityServer.bindPort in the configuration file",
+    "dashboard": "--dashboard-address",
 }
 
 
@@ -60,7 +62,7 @@ def opened(settings: Settings) -> Ports:
             except CannotListen as error:
                 raise PortUnavailable(
                     f"cannot serve {name}: {error}. Free the port, or choose another one with "
-                    f"{_SETTINGS[name]} in the configuration file"
+                    f"{_SETTINGS[name]}"
                 ) from error
         stack.pop_all()
     return Ports(**found)
@@ -79,4 +81,6 @@ def _wanted(settings: Settings) -> dict[str, Address]:
 
         visible = serving(config)
         found["visibility"] = Address(visible.host, visible.port)
+    if Part.DASHBOARD in parts:
+        found["dashboard"] = settings.dashboard.address
     return {name: at for name, at in found.items() if at is not None}

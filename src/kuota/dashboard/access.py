@@ -7,6 +7,7 @@ other sends reviews to the API server.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -19,6 +20,8 @@ from kuota.kube.client import Client
 from kuota.kube.resources import Resource
 
 ADMINS = "system:masters"
+_AT_ONCE = 16
+"""The number of questions that are sent to an API server at the same time."""
 
 
 class BearerToken:
@@ -88,6 +91,12 @@ async def readable_namespaces(
     """
     if ADMINS in user.groups or await access.allows(user, reading(resource)):
         return None
-    return frozenset(
-        [each for each in namespaces if await access.allows(user, reading(resource, each))]
-    )
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def readable(namespace: str) -> bool:
+        async with turns:
+            return await access.allows(user, reading(resource, namespace))
+
+    names = list(namespaces)
+    found = await asyncio.gather(*map(readable, names))
+    return frozenset(name for name, may in zip(names, found, strict=True) if may)

@@ -62,6 +62,7 @@ class Catalog:
             return WorkloadView(
                 key,
                 self._feed,
+                self._client,
                 self._access,
                 viewer.credential,
                 self._current_devices,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of one workload. Events and the explanation are read with the viewer's permissions."""
+"""The view of one workload. The explanation is read with the permissions of the viewer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kuota.api.base import Json, Key
 from kuota.history.connection import HistoryUnavailable
 from kuota.history.records import JobRecord
 from kuota.kube.client import Client
-from kuota.kube.errors import ApiError
+from kuota.kube.errors import ApiError, Forbidden
 from kuota.kube.resources import CORE_EVENTS
 from kuota.view.conditions import holds
 from kuota.view.devices import DeviceRow
@@ -48,6 +48,7 @@ class WorkloadView:
         self,
         key: Key,
         feed: Feed,
+        client: Client,
         access: Access,
         credential: Credential,
         devices: Callable[[], Awaitable[list[DeviceRow]]],
@@ -55,6 +56,7 @@ class WorkloadView:
     ) -> None:
         self._key = key
         self._feed = feed
+        self._client = client
         self._access = access
         self._credential = credential
         self._devices = devices
@@ -76,9 +78,8 @@ class WorkloadView:
         missing = not_found(f'Workload "{self._key.name}" not found in namespace "{namespace}"')
         if not visible(scope.workloads, namespace) or self._workload() is None:
             raise missing
-        async with self._access.client(self._credential) as client:
-            why, note = await self._explanation(client)
-            events = await self._events(client) if visible(scope.events, namespace) else []
+        why, note = await self._explanation()
+        events = await self._events() if visible(scope.events, namespace) else []
         record, devices = await self._history(), await self._devices()
         workload = self._workload()
         if workload is None:
@@ -104,12 +105,18 @@ class WorkloadView:
     def _workload(self) -> Json | None:
         return self._feed.state.workloads.get(self._key)
 
-    async def _explanation(self, client: Client) -> tuple[WhyRow | None, str]:
+    async def _explanation(self) -> tuple[WhyRow | None, str]:
+        """Return why the workload waits, as far as the API server tells this viewer."""
         workload = self._workload()
-        over = workload is None or any(holds(workload, each) for each in ("Admitted", "Finished"))
-        return (None, "") if over else await read_explanation(client, self._key)
+        if workload is None or any(holds(workload, each) for each in ("Admitted", "Finished")):
+            return None, ""
+        try:
+            async with self._access.client(self._credential) as client:
+                return await read_explanation(client, self._key)
+        except Forbidden as error:
+            return None, error.message
 
-    async def _events(self, client: Client) -> list[Json]:
+    async def _events(self) -> list[Json]:
         """Return the Events of the workload, its job and its first pods."""
         workload = self._workload()
         if workload is None:
@@ -120,7 +127,7 @@ class WorkloadView:
         for name in dict.fromkeys(filter(None, names)):
             try:
                 selector = f"involvedObject.name={name}"
-                listed = await client.list(
+                listed = await self._client.list(
                     CORE_EVENTS, self._key.namespace, field_selector=selector
                 )
             except ApiError:

@@ -7,7 +7,9 @@ them. Templates that depend on values in other ways are written by hand.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 
 import msgspec
 import yaml
@@ -17,6 +19,7 @@ from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.webhook.manifests import configurations
 from kuota.webhook.targets import targets
 
+from .dashboard import dashboard
 from .deployment import disruption_budget, secret, service_account
 from .fairness import fairness
 from .monitoring.objects import dashboards, prometheus_rule
@@ -67,6 +70,7 @@ def generated() -> dict[str, str]:
     return texts | {
         "webhooks.yaml": _HEADER + _webhooks(),
         "queue-name-policy.yaml": _HEADER + _queue_policy(),
+        "dashboard.yaml": _HEADER + _dashboard(),
     }
 
 
@@ -126,6 +130,53 @@ def _queue_policy() -> str:
     )
 
 
+def _dashboard() -> str:
+    """The dashboard, whose image, log level and feature gates are those of the controller."""
+    chosen = Settings(
+        namespace=_NAMESPACE,
+        repository=_IMAGE,
+        pull_policy=_PULL_POLICY,
+        log_level=_LOG_LEVEL,
+        feature_gates=_GATES,
+        dashboard=True,
+    )
+    acting = msgspec.structs.replace(chosen, dashboard_actions=True)
+    parts = []
+    for passive, active in zip(dashboard(chosen), dashboard(acting), strict=True):
+        text = _dashboard_text(passive, chosen)
+        if passive != active:
+            other = _dashboard_text(active, chosen)
+            either = "{{- if .Values.dashboard.actions }}"
+            text = f"{either}\n{other}{{{{- else }}}}\n{text}{{{{- end }}}}\n"
+        if passive["kind"] == "NetworkPolicy":
+            text = _conditional(".Values.networkPolicy.enabled", text)
+        parts.append(f"---\n{text}")
+    return _conditional(".Values.dashboard.enabled", "".join(parts))
+
+
+def _dashboard_text(obj: Json, chosen: Settings) -> str:
+    controller = ".Values.controllerManager"
+    text = _text([obj]).replace(chosen.image, '{{ include "kuota.image" . }}')
+    text = text.replace(_PULL_POLICY, f"{{{{ {controller}.manager.image.pullPolicy }}}}")
+    text = text.replace(str(_LOG_LEVEL), f"{{{{ {controller}.manager.logLevel }}}}")
+    text = text.replace(
+        sha256(chosen.config.encode()).hexdigest(),
+        "{{ sha256sum .Values.managerConfig.controllerManagerConfigYaml }}",
+    )
+    return re.sub(rf" *- --feature-gates={_GATES}\n", _FEATURE_GATES, text)
+
+
+_IMAGE, _PULL_POLICY, _GATES, _LOG_LEVEL = "ImageValue", "PullPolicyValue", "GatesValue", 987654
+"""Settings that are replaced by values of the chart."""
+_FEATURE_GATES = """\
+        {{- if .Values.controllerManager.featureGates }}
+        {{- $gates := list }}
+        {{- range .Values.controllerManager.featureGates }}
+        {{- $gates = append $gates (printf "%s=%t" .name .enabled) }}
+        {{- end }}
+        - --feature-gates={{ join "," $gates }}
+        {{- end }}
+"""
 _VARIABLES = """\
 {{- $config := fromYaml .Values.managerConfig.controllerManagerConfigYaml }}
 {{- $frameworks := dig "integrations" "frameworks" (list "batch/job") $config }}

@@ -124,8 +124,8 @@ def _container(settings: Settings) -> Json:
             _port("metrics", METRICS_PORT),
             _port("visibility", VISIBILITY_PORT),
         ],
-        "livenessProbe": _probe("/healthz", delay_s=15, period_s=20),
-        "readinessProbe": _probe("/readyz", delay_s=1, period_s=5),
+        "livenessProbe": probe("/healthz", PROBE_PORT, delay_s=15, period_s=20),
+        "readinessProbe": probe("/readyz", PROBE_PORT, delay_s=1, period_s=5),
         "resources": {
             "limits": {"cpu": "2", "memory": "512Mi"},
             "requests": {"cpu": "250m", "memory": "256Mi"},
@@ -151,9 +151,10 @@ def _port(name: str, port: int) -> Json:
     return {"containerPort": port, "name": name, "protocol": "TCP"}
 
 
-def _probe(path: str, *, delay_s: int, period_s: int) -> Json:
+def probe(path: str, port: int, *, delay_s: int, period_s: int) -> Json:
+    """A probe by HTTP."""
     return {
-        "httpGet": {"path": path, "port": PROBE_PORT},
+        "httpGet": {"path": path, "port": port},
         "initialDelaySeconds": delay_s,
         "periodSeconds": period_s,
         "timeoutSeconds": 1,

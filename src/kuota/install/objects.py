@@ -19,6 +19,7 @@ from kuota.kube.resources import (
 )
 from kuota.webhook.manifests import configurations
 
+from .dashboard import dashboard
 from .deployment import (
     config_map,
     deployment,
@@ -75,6 +76,7 @@ def parts(settings: Settings) -> list[Json]:
         *disruption_budget(settings),
         *fairness(settings),
         deployment(settings),
+        *dashboard(settings),
         *service_monitor(settings),
         *prometheus_rule(settings),
         *dashboards(settings),

@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     disruption_budget: bool = True
     queue_name_policy: bool = False
     reinvocation: str = "Never"
+    dashboard: bool = False
+    dashboard_actions: bool = False
 
     @property
     def image(self) -> str:
@@ -77,6 +79,8 @@ VALUES: Mapping[str, str] = {
     "controllerManager.podDisruptionBudget.enabled": "disruption_budget",
     "alerts.enabled": "alerts",
     "dashboards.enabled": "dashboards",
+    "dashboard.actions": "dashboard_actions",
+    "dashboard.enabled": "dashboard",
     "enablePrometheus": "service_monitor",
     "enableVisibilityAPF": "fairness",
     "mutatingWebhook.reinvocationPolicy": "reinvocation",

@@ -31,7 +31,7 @@ KNOWN_S = 60.0
 ALLOWED_S = 300.0
 DENIED_S = 30.0
 MOST = 1024
-"""The maximum number of cached results of each kind."""
+"""The maximum number of cached results of each kind, by default."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -68,13 +68,24 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class AccessReviews:
-    """Access reviews by one API server. Raises the errors of `kuota.kube.errors`."""
+    """Access reviews by one API server. Raises the errors of `kuota.kube.errors`.
 
-    def __init__(self, client: Client, clock: Clock | None = None) -> None:
+    No result is cached for more than `longest_s`, and no more than `most` of each kind.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock | None = None,
+        *,
+        longest_s: float = ALLOWED_S,
+        most: int = MOST,
+    ) -> None:
         self._client = client
         clock = clock or SystemClock()
-        self._users: _TtlCache[bytes, UserInfo | None] = _TtlCache(clock)
-        self._answers: _TtlCache[tuple[UserInfo, Access], bool] = _TtlCache(clock)
+        self._longest_s = longest_s
+        self._users: _TtlCache[bytes, UserInfo | None] = _TtlCache(clock, most)
+        self._answers: _TtlCache[tuple[UserInfo, Access], bool] = _TtlCache(clock, most)
 
     async def user(self, token: str) -> UserInfo | None:
         """Return the user of this token; None if the token is invalid."""
@@ -83,7 +94,8 @@ class AccessReviews:
             return self._users[at]
         answer = await self._asked(TOKEN_REVIEWS, {"token": token})
         found = _person(answer.get("user") or {}) if answer.get("authenticated") else None
-        self._users.put(at, found, KNOWN_S if found is not None else DENIED_S)
+        kept_s = KNOWN_S if found is not None else DENIED_S
+        self._users.put(at, found, min(kept_s, self._longest_s))
         return found
 
     async def allows(self, user: UserInfo, access: Access) -> bool:
@@ -99,7 +111,8 @@ class AccessReviews:
         }
         answer = await self._asked(ACCESS_REVIEWS, spec | access.attributes)
         allowed = bool(answer.get("allowed")) and not answer.get("denied")
-        self._answers.put(at, allowed, ALLOWED_S if allowed else DENIED_S)
+        kept_s = ALLOWED_S if allowed else DENIED_S
+        self._answers.put(at, allowed, min(kept_s, self._longest_s))
         return allowed
 
     async def _asked(self, resource: Resource, spec: Json) -> Json:
@@ -121,8 +134,9 @@ def _person(user: Json) -> UserInfo:
 class _TtlCache(Generic[K, V]):
     """Results that expire. The oldest ones are evicted first."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
+        self._most = most
         self._until: dict[K, tuple[float, V]] = {}
 
     def __contains__(self, key: K) -> bool:
@@ -134,6 +148,6 @@ class _TtlCache(Generic[K, V]):
 
     def put(self, key: K, value: V, seconds: float) -> None:
         self._until.pop(key, None)
-        if len(self._until) >= MOST:
+        if len(self._until) >= self._most:
             del self._until[next(iter(self._until))]
         self._until[key] = self._clock.monotonic() + seconds, value

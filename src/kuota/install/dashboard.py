@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Deployment of the dashboard, with a role of its own that can read what pages show.
+
+The role reads no Secrets and no logs: those are read with the token of the viewer. Without actions
+it cannot change anything.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from kuota.api.base import Json
+
+from .deployment import CONFIG_MAP, DIGEST, probe
+from .network import METRICS_PORT, PROBE_PORT
+from .settings import CONFIG_KEY, PREFIX, Settings, named, named_object
+
+DASHBOARD = named("dashboard")
+DASHBOARD_PORT = 8444
+CERTIFICATES = "/etc/kuota/dashboard/certs"
+CERTIFICATE_SECRET = named("dashboard-cert")
+SELECTED = {
+    "app.kubernetes.io/component": "dashboard",
+    "app.kubernetes.io/name": PREFIX,
+}
+_RBAC = "rbac.authorization.k8s.io"
+_KUEUE = "kueue.x-k8s.io"
+_WATCH = ["get", "list", "watch"]
+
+
+def dashboard(settings: Settings) -> list[Json]:
+    """All objects of the dashboard; none unless it is enabled."""
+    if not settings.dashboard:
+        return []
+    return [
+        named_object("v1", "ServiceAccount", DASHBOARD, namespace=settings.namespace),
+        *_roles(settings),
+        _service(settings),
+        *_network_policy(settings),
+        _deployment(settings),
+    ]
+
+
+def dashboard_rules(*, actions: bool) -> list[Json]:
+    """What the dashboard itself may do."""
+    quota = ["admissionchecks", "clusterqueues", "cohorts", "localqueues", "resourceflavors"]
+    quota += ["topologies", "workloadpriorityclasses", "workloads"]
+    rules = [
+        _rule("", ["nodes", "pods"], _WATCH),
+        _rule("", ["events"], ["list", *(["create", "patch"] if actions else [])]),
+        _rule(_KUEUE, quota, _WATCH),
+        # Viewers are authenticated and authorized by the API server.
+        _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+        _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
+    ]
+    if actions:
+        # For viewers behind a proxy, after a review. Others act with their own token.
+        rules.append(_rule(_KUEUE, ["clusterqueues", "localqueues", "workloads"], ["patch"]))
+    return rules
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Json:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _roles(settings: Settings) -> list[Json]:
+    name = named("dashboard-role")
+    return [
+        named_object(
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            name,
+            rules=dashboard_rules(actions=settings.dashboard_actions),
+        ),
+        named_object(
+            f"{_RBAC}/v1",
+            "ClusterRoleBinding",
+            named("dashboard-rolebinding"),
+            roleRef={"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+            subjects=[
+                {"kind": "ServiceAccount", "name": DASHBOARD, "namespace": settings.namespace}
+            ],
+        ),
+    ]
+
+
+def _service(settings: Settings) -> Json:
+    port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": DASHBOARD_PORT}
+    return named_object(
+        "v1",
+        "Service",
+        DASHBOARD,
+        namespace=settings.namespace,
+        labels=SELECTED,
+        spec={"ports": [port], "selector": SELECTED, "type": "ClusterIP"},
+    )
+
+
+def _network_policy(settings: Settings) -> list[Json]:
+    if not settings.network_policy:
+        return []
+    ports = [{"port": port, "protocol": "TCP"} for port in (DASHBOARD_PORT, METRICS_PORT)]
+    return [
+        named_object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            DASHBOARD,
+            namespace=settings.namespace,
+            spec={
+                "podSelector": {"matchLabels": SELECTED},
+                "policyTypes": ["Ingress"],
+                "ingress": [{"ports": ports}],
+            },
+        )
+    ]
+
+
+def _deployment(settings: Settings) -> Json:
+    """One replica: sessions are kept in its memory."""
+    annotations = {DIGEST: sha256(settings.config.encode()).hexdigest()}
+    return named_object(
+        "apps/v1",
+        "Deployment",
+        DASHBOARD,
+        namespace=settings.namespace,
+        labels=SELECTED,
+        spec={
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": SELECTED},
+            "template": {
+                "metadata": {"annotations": annotations, "labels": SELECTED},
+                "spec": _pod(settings),
+            },
+        },
+    )
+
+
+def _pod(settings: Settings) -> Json:
+    # Without this Secret of type kubernetes.io/tls, the certificate is self-signed.
+    certificate = {"secretName": CERTIFICATE_SECRET, "optional": True}
+    return {
+        "containers": [_container(settings)],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "serviceAccountName": DASHBOARD,
+        "terminationGracePeriodSeconds": 10,
+        "volumes": [
+            {"name": "cert", "secret": certificate},
+            {"name": "manager-config", "configMap": {"name": CONFIG_MAP}},
+        ],
+    }
+
+
+def _container(settings: Settings) -> Json:
+    arguments = [f"--config=/{CONFIG_KEY}", "--parts=dashboard"]
+    arguments.append(f"--zap-log-level={settings.log_level}")
+    if settings.feature_gates:
+        arguments.append(f"--feature-gates={settings.feature_gates}")
+    if settings.dashboard_actions:
+        arguments.append("--dashboard-actions")
+    return {
+        "name": "dashboard",
+        "image": settings.image,
+        "imagePullPolicy": settings.pull_policy,
+        "command": ["/manager"],
+        "args": arguments,
+        "ports": [{"containerPort": DASHBOARD_PORT, "name": "https", "protocol": "TCP"}],
+        "livenessProbe": probe("/healthz", PROBE_PORT, delay_s=15, period_s=20),
+        "readinessProbe": probe("/readyz", PROBE_PORT, delay_s=1, period_s=5),
+        "resources": {
+            "limits": {"cpu": "1", "memory": "512Mi"},
+            "requests": {"cpu": "50m", "memory": "128Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [
+            {"mountPath": CERTIFICATES, "name": "cert", "readOnly": True},
+            {
+                "mountPath": f"/{CONFIG_KEY}",
+                "name": "manager-config",
+                "readOnly": True,
+                "subPath": CONFIG_KEY,
+            },
+        ],
+    }
