@@ -138,8 +138,10 @@ def _name(workload: Json) -> str:
 
 
 @asynccontextmanager
-async def running(kube: KubeServer, workers: dict[str, KubeServer]) -> AsyncIterator[Fleet]:
-    """A fleet whose controllers run until it is left."""
+async def running(
+    kube: KubeServer, workers: dict[str, KubeServer], controlled: tuple[str, ...] = (NEAR, FAR)
+) -> AsyncIterator[Fleet]:
+    """A fleet until it is left. Kuota runs in the manager and in `controlled` workers."""
     async with AsyncExitStack() as stack:
         manager = Side(await stack.enter_async_context(kube.client()))
         made = {
@@ -153,7 +155,7 @@ async def running(kube: KubeServer, workers: dict[str, KubeServer]) -> AsyncIter
             await each.line.mend()
             await each.kubelet.node()
             tasks.append(asyncio.create_task(each.kubelet.run()))
-        sides = (manager, *made.values())
+        sides = (manager, *(made[name] for name in controlled))
         for side in sides:
             side.start()
         try:
@@ -186,7 +188,7 @@ async def in_every_phase(fleet: Fleet) -> None:
 
     await until(nominated, "copies of a Job that no worker admits yet")
     fleet.near.kubelet.hold()
-    await _activate(fleet, "evicted", False)
+    await activate(fleet, "evicted", False)
 
     async def stopping() -> bool:
         found = await fleet.near.get(JOBS, Key(SPACE, "evicted"))
@@ -196,7 +198,7 @@ async def in_every_phase(fleet: Fleet) -> None:
     await fleet.submit("submitted")
 
 
-async def _activate(fleet: Fleet, name: str, active: bool) -> None:
+async def activate(fleet: Fleet, name: str, active: bool) -> None:
     key = Key(SPACE, fleet.workload(name)["metadata"]["name"])
     await fleet.manager.client.patch(WORKLOADS, key, {"spec": {"active": active}})
 
@@ -253,7 +255,7 @@ async def _recovered(fleet: Fleet, *, lost: bool) -> None:
     await until(released, "the evicted Job gives its quota back")
     await until(lambda: fleet.runs("running", place), "the running Job runs where it can")
     await until(lambda: fleet.runs("nominated", FAR), "the nominated Job runs")
-    await _activate(fleet, "evicted", True)
+    await activate(fleet, "evicted", True)
     if lost:
         await fleet.near.line.mend()
         fleet.near.kubelet.let_go()
