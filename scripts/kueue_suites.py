@@ -72,6 +72,10 @@ RECORDS = {
     "pkg/controller/jobframework/integrationmanager.go": [
         (r"IntegrationManager\) EnableIntegration\([^{]*\{\n", "s.Frameworks[name] = true")
     ],
+    "pkg/controller/jobs/pod/pod_controller.go": [
+        # The suite of the importer sets this reconciler up without enabling the integration.
+        (r"func NewReconciler\([^{]*\{\n", "s.Frameworks[FrameworkName] = true")
+    ],
     "pkg/controller/admissionchecks/multikueue/controllers.go": [
         (
             r"\tfor _, o := range opts \{\n\t\to\(options\)\n\t\}\n",

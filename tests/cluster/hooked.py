@@ -23,6 +23,7 @@ from control.objects import flavor, job, namespace, queue
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
+from kuota.api.config.shapes import Configuration
 from kuota.kube.client import Client
 from kuota.kube.errors import KubeError
 from kuota.kube.resources import (
@@ -54,8 +55,9 @@ _PAUSE_S = 0.05
 class Hooked:
     """The server, and the port at which it expects our webhooks."""
 
-    def __init__(self, server: KubeServer) -> None:
+    def __init__(self, server: KubeServer, config: Configuration = CONFIG) -> None:
         self.server = server
+        self._config = config
         self.port = free_port()
 
     @property
@@ -86,7 +88,7 @@ class Hooked:
                 ManagedCertificate(own, context, Settings(hosts=(HOST,))),
                 InformerLookup(own),
             )
-            webhooks = Webhooks(following, CONFIG)
+            webhooks = Webhooks(following, self._config)
             tasks = [asyncio.create_task(each.run()) for each in (managed, following)]
             try:
                 await managed.ready.wait()
@@ -111,12 +113,12 @@ class Hooked:
 
 
 @contextmanager
-def hooked(folder: Path) -> Iterator[Hooked]:
+def hooked(folder: Path, config: Configuration = CONFIG) -> Iterator[Hooked]:
     """Start a server of one's own: others would wait for webhooks that are not there any more."""
     server = KubeServer(folder, programs())
     try:
         server.start()
-        made = Hooked(server)
+        made = Hooked(server, config)
         asyncio.run(made.install())
         yield made
     finally:

@@ -32,6 +32,9 @@ _POLL_S = 0.05
 _CONTROLLERS = (
     "job-controller",
     "cronjob-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",

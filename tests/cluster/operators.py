@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs controllers of operators and autoscalers that `make kube` provides, on a real API server.
 
-Their webhooks are not registered: manifests of tests contain what these would set.
+Their webhooks are not registered: manifests of tests contain what these would set. The exception is
+LeaderWorkerSet, whose webhooks label the pods that Kubernetes' controllers create.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +22,8 @@ from cluster.kube_server import KubeServer, free_port
 from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists
-from kuota.kube.resources import NAMESPACES, SECRETS, Resource
+from kuota.kube.resources import NAMESPACES, SECRETS, Resource, key_of
+from kuota.webhook.injection import MUTATING
 
 VALIDATORS = Resource(
     "admissionregistration.k8s.io",
@@ -52,7 +55,7 @@ async def running(name: str, server: KubeServer, folder: Path) -> AsyncIterator[
             *_FLAGS[name](folder, certificates),
             stdout=output,
             stderr=output,
-            env=os.environ | {"KUBECONFIG": str(server.kubeconfig), "ENABLE_WEBHOOKS": "false"},
+            env=os.environ | _environment(name, server),
         )
     watched = asyncio.create_task(_ended(process, log))
     try:
@@ -63,6 +66,11 @@ async def running(name: str, server: KubeServer, folder: Path) -> AsyncIterator[
             process.kill()
         await process.wait()
         await asyncio.gather(watched, return_exceptions=True)
+
+
+def _environment(name: str, server: KubeServer) -> dict[str, str]:
+    hooks = "true" if name == "lws" else "false"
+    return {"KUBECONFIG": str(server.kubeconfig), "ENABLE_WEBHOOKS": hooks}
 
 
 async def _ended(process: asyncio.subprocess.Process, log: Path) -> None:
@@ -141,3 +149,39 @@ async def prepare_training(client: Client) -> None:
         named = {"apiVersion": resource.api_version, "kind": resource.kind}
         with suppress(AlreadyExists):
             await client.create(resource, named | {"metadata": metadata})
+
+
+@asynccontextmanager
+async def leader_worker_set_webhooks(
+    client: Client, server: KubeServer, folder: Path
+) -> AsyncIterator[None]:
+    """Register the webhooks of the LeaderWorkerSet operator, which label its pods.
+
+    The operator must run with the configuration in the folder.
+    """
+    config = json.loads((folder / "config.json").read_text())
+    url = f"https://127.0.0.1:{config['webhook']['port']}"
+    bundle = base64.b64encode(server.certificates.authority.read_bytes()).decode()
+    labelled = {"key": "leaderworkerset.sigs.k8s.io/name", "operator": "Exists"}
+    sets = {"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["leaderworkersets"]}
+    pods = {"apiGroups": [""], "resources": ["pods"]}
+    rules = {"leaderworkerset-x-k8s-io-v1-leaderworkerset": sets, "-v1-pod": pods}
+    hooks = [
+        {
+            "name": f"lws{index}.example.com",
+            "clientConfig": {"url": f"{url}/mutate-{path}", "caBundle": bundle},
+            "rules": [rule | {"apiVersions": ["v1"], "operations": ["CREATE"]}],
+            "objectSelector": {"matchExpressions": [labelled]}
+            if "pods" in rule["resources"]
+            else {},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+        for index, (path, rule) in enumerate(rules.items())
+    ]
+    named = {"apiVersion": MUTATING.api_version, "kind": MUTATING.kind}
+    made = await client.create(MUTATING, named | {"metadata": {"name": "lws"}, "webhooks": hooks})
+    try:
+        yield
+    finally:
+        await client.delete(MUTATING, key_of(made))
