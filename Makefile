@@ -7,12 +7,13 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.ready-dev
 DOCS := $(VENV)/.ready-docs
 MUTANTS := $(VENV)/.ready-mutants
+BROWSER := $(VENV)/.ready-browser
 
 export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-slow kube kube-server kube-operators test-kube lint bench bench-kube kueue-suite conformance mutants docs up gpu plan map lock clean
+.PHONY: help test test-slow kube kube-server kube-operators test-kube test-browser screenshots lint bench bench-kube kueue-suite conformance mutants docs up gpu plan map lock clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +36,13 @@ kube-operators:
 
 test-kube: $(DEV)  ## run tests/cluster on a real API server; ARGS selects some
 	@scripts/test-kube $(BIN)/python $(ARGS)
+
+test-browser: $(DEV) $(BROWSER)  ## run the tests of the dashboard in Chromium; ARGS selects some
+	@browser=$$(scripts/browser) && KUOTA_CHROMIUM="$$browser" $(BIN)/python -m pytest $(or $(ARGS),tests/browser)
+
+screenshots: $(DEV) $(BROWSER)  ## take the pictures of docs/dashboard.md again, into docs/images
+	@browser=$$(scripts/browser) && KUOTA_CHROMIUM="$$browser" KUOTA_IMAGES=docs/images \
+	  $(BIN)/python -m pytest tests/browser/test_tour.py
 
 lint: $(DEV)  ## check style, types, layers, size limits and generated files
 	$(BIN)/ruff check .
@@ -107,6 +115,10 @@ $(DEV): requirements-dev.lock pyproject.toml
 
 $(DOCS): requirements-docs.lock
 	scripts/setup requirements-docs.lock
+	@touch $@
+
+$(BROWSER): requirements-browser.lock
+	scripts/setup requirements-browser.lock
 	@touch $@
 
 $(MUTANTS): requirements-mutants.lock

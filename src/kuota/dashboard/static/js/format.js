@@ -27,6 +27,11 @@ const MOMENT = new Intl.DateTimeFormat("en-GB", {
 });
 const WHOLE = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
 
+/** Look up what a server or an address names, which may be any text. @template T @param {Record<string, T>} table @param {string} name */
+export function entry(table, name) {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
 /** @param {string} stamp */
 export function moment(stamp) {
   return stamp ? MOMENT.format(new Date(stamp)) : "";

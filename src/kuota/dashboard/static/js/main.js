@@ -3,6 +3,7 @@
 
 import { get, setCsrf } from "./api.js";
 import { Component, html, render } from "./dom.js";
+import { entry } from "./format.js";
 import { HistoryPage } from "./pages/history.js";
 import { NodesPage } from "./pages/nodes.js";
 import { QueuePage } from "./pages/queue.js";
@@ -59,7 +60,7 @@ class App extends Component {
 
   componentDidUpdate(_, before) {
     const { place, session } = this.state;
-    const page = session ? ROUTES[`${place.page}/${place.parts.length}`]?.[1] ?? "Not found" : "Sign in";
+    const page = session ? entry(ROUTES, `${place.page}/${place.parts.length}`)?.[1] ?? "Not found" : "Sign in";
     document.title = [place.parts.at(-1), page, "Kuota"].filter(Boolean).join(" · ");
     if (before.place.path !== place.path) arrive();
   }
@@ -68,7 +69,7 @@ class App extends Component {
     if (error) return html`<${Shell} page=""><${Failure} error=${error} retry=${() => this.load()} /><//>`;
     if (session === undefined) return html`<${Shell} page=""><${Loading} /><//>`;
     if (session === null) return html`<${Shell} page=""><${SignInPage} onDone=${() => this.signedIn()} /><//>`;
-    const [Page, , tall] = ROUTES[`${place.page}/${place.parts.length}`] ?? [NotFoundPage, "", false];
+    const [Page, , tall] = entry(ROUTES, `${place.page}/${place.parts.length}`) ?? [NotFoundPage, "", false];
     return html`<${Shell} session=${session} page=${place.page} tall=${tall}>
       <${Page} key=${place.path} session=${session} place=${place} />
     <//>`;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a view, as a snapshot and later changes describe them. Searching, filtering and sorting of jobs.
 
+import { entry } from "./format.js";
+
 /** @typedef {import("./shapes.js").WorkloadRow} WorkloadRow */
 
 /** Values of rows that omit them. */
@@ -44,7 +46,7 @@ const SEARCHED = ["job", "name", "namespace", "user", "queue", "clusterQueue", "
  */
 export function matching({ q, state, namespace, queue, user }) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
-  const states = state ? GROUPS[state] ?? [state.toUpperCase()] : null;
+  const states = state ? entry(GROUPS, state) ?? [state.toUpperCase()] : null;
   return (row) =>
     (!states || states.includes(row.state)) &&
     (!namespace || row.namespace === namespace) &&
@@ -72,7 +74,7 @@ const ORDERS = {
 /** @param {string} sort a column, with "-" in front for the opposite direction */
 export function ordering(sort) {
   const opposite = sort.startsWith("-");
-  const order = ORDERS[opposite ? sort.slice(1) : sort] ?? ORDERS.state;
+  const order = entry(ORDERS, opposite ? sort.slice(1) : sort) ?? ORDERS.state;
   const whole = (a, b) => order(a, b) || text(a.key, b.key);
   return opposite ? (a, b) => whole(b, a) : whole;
 }

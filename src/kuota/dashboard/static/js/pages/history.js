@@ -2,7 +2,7 @@
 // Jobs of the past, also those that were deleted since, as `kuota history` shows them.
 
 import { html } from "../dom.js";
-import { counted, rounded, shortResource, span } from "../format.js";
+import { counted, entry, rounded, shortResource, span } from "../format.js";
 import { Badge, Empty, Moment, PageHead, Text, workloadAddress } from "../parts/basics.js";
 import { Fetched } from "../parts/fetched.js";
 import { Choice, FilterBar, Select } from "../parts/filters.js";
@@ -55,7 +55,7 @@ function Jobs({ found, filter }) {
 }
 
 function cells(row) {
-  const [tone, icon] = OUTCOMES[row.outcome] ?? ["wait", "clock"];
+  const [tone, icon] = entry(OUTCOMES, row.outcome) ?? ["wait", "clock"];
   return html`
     <div role="cell" class="cell-job"><a href=${workloadAddress(row.namespace, row.workload)} title=${row.job}><${Text}>${row.job || row.workload}<//></a>
       <span class="small muted clip"><${Text}>${row.namespace}<//>${row.user && html` · <${Text}>${row.user}<//>`}</span></div>

@@ -2,7 +2,7 @@
 // States, times, notes and links: the smallest parts of every page.
 
 import { Component, html } from "../dom.js";
-import { age, moment, printable, wholeMoment } from "../format.js";
+import { age, entry, moment, printable, wholeMoment } from "../format.js";
 import { address } from "../router.js";
 import { Icon } from "./icons.js";
 
@@ -20,7 +20,7 @@ export const STATES = {
 
 /** @param {{state: string}} properties */
 export function State({ state }) {
-  const [tone, icon, words] = STATES[state] ?? ["calm", "ring", state];
+  const [tone, icon, words] = entry(STATES, state) ?? ["calm", "ring", state];
   return html`<span class="state ${tone}"><${Icon} name=${icon} />${words}</span>`;
 }
 

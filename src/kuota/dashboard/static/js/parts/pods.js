@@ -2,6 +2,7 @@
 // The pods of a workload, and the log of the chosen one.
 
 import { html } from "../dom.js";
+import { entry } from "../format.js";
 import { setQuery } from "../router.js";
 import { Age, Badge, Text } from "./basics.js";
 import { Log } from "./log.js";
@@ -27,7 +28,7 @@ export function Pods({ namespace, pods }) {
 }
 
 function Pod({ pod, chosen }) {
-  const [tone, icon] = PHASES[pod.phase] ?? ["calm", "ring"];
+  const [tone, icon] = entry(PHASES, pod.phase) ?? ["calm", "ring"];
   return html`<tr>
     <td><span class="mono"><${Text}>${pod.name}<//></span>${pod.why && html`<p class="small muted"><${Text}>${pod.why}<//></p>`}</td>
     <td><${Badge} tone=${tone} icon=${icon}>${pod.deleted ? "Terminating" : pod.phase}<//></td>

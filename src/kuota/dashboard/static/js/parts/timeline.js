@@ -2,6 +2,7 @@
 // What happened to a workload, in order.
 
 import { html } from "../dom.js";
+import { entry } from "../format.js";
 import { Moment, queueAddress, Reference, Text } from "./basics.js";
 import { Icon } from "./icons.js";
 
@@ -26,19 +27,19 @@ const STEPS = {
 /** @param {{entries: any[]}} properties */
 export function Timeline({ entries }) {
   if (!entries.length) return html`<p class="muted">Nothing is recorded.</p>`;
-  return html`<ol class="timeline">${entries.map((each, at) => html`<${Entry} key=${`${each.time}${each.step}${at}`} entry=${each} />`)}</ol>`;
+  return html`<ol class="timeline">${entries.map((each, at) => html`<${Entry} key=${`${each.time}${each.step}${at}`} event=${each} />`)}</ol>`;
 }
 
-function Entry({ entry }) {
-  const [tone, icon] = STEPS[entry.step] ?? ["calm", "ring"];
+function Entry({ event }) {
+  const [tone, icon] = entry(STEPS, event.step) ?? ["calm", "ring"];
   return html`<li class="entry ${tone}">
     <span class="entry-icon"><${Icon} name=${icon} /></span>
-    <div class="entry-head"><strong>${entry.step}</strong>
-      ${entry.where && html` <span class="muted">in <a href=${queueAddress(entry.where)}><${Text}>${entry.where}<//></a></span>`}
-      ${entry.count > 1 && html` <span class="muted">${entry.count} times</span>`}</div>
-    <span class="entry-time small muted"><${Moment} at=${entry.time} /></span>
-    ${(entry.text || entry.by || entry.user) && html`<p class="entry-text"><${Text}>${entry.text}<//>
-      ${entry.by && html` <span class="nowrap">by <${Reference} to=${entry.by} /></span>`}
-      ${entry.user && html` <span class="muted">by user <${Text}>${entry.user}<//></span>`}</p>`}
+    <div class="entry-head"><strong>${event.step}</strong>
+      ${event.where && html` <span class="muted">in <a href=${queueAddress(event.where)}><${Text}>${event.where}<//></a></span>`}
+      ${event.count > 1 && html` <span class="muted">${event.count} times</span>`}</div>
+    <span class="entry-time small muted"><${Moment} at=${event.time} /></span>
+    ${(event.text || event.by || event.user) && html`<p class="entry-text"><${Text}>${event.text}<//>
+      ${event.by && html` <span class="nowrap">by <${Reference} to=${event.by} /></span>`}
+      ${event.user && html` <span class="muted">by user <${Text}>${event.user}<//></span>`}</p>`}
   </li>`;
 }

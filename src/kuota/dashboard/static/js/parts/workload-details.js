@@ -2,6 +2,7 @@
 // Details of a workload: pod sets, admission checks, devices, events, labels and conditions.
 
 import { html } from "../dom.js";
+import { entry } from "../format.js";
 import { Age, Badge, Moment, Text } from "./basics.js";
 import { Bar } from "./quota.js";
 
@@ -24,7 +25,7 @@ const CHECKS = { Ready: ["good", "check"], Pending: ["wait", "clock"], Retry: ["
 export function Checks({ checks }) {
   if (!checks.length) return null;
   return html`<section class="card"><h2>Admission checks</h2><ul class="lines">${checks.map((each) => {
-    const [tone, icon] = CHECKS[each.state] ?? ["calm", "ring"];
+    const [tone, icon] = entry(CHECKS, each.state) ?? ["calm", "ring"];
     return html`<li key=${each.name}><strong><${Text}>${each.name}<//></strong> <${Badge} tone=${tone} icon=${icon}>${each.state}<//>
       ${each.message && html`<p class="small muted"><${Text}>${each.message}<//></p>`}</li>`;
   })}</ul></section>`;

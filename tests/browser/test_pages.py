@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every page: accessibility rules, on a desk and on a phone, in light and in dark colors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from .canned import Canned
+from .samples import lab
+from .watched import EVERYTHING, LOOK, PHONE, Visitor, visiting
+
+PAGES = {
+    "": "Quota",
+    "workloads": "Jobs",
+    "queues/vision": "vision",
+    "workloads/vision/job-0001?pod=train-0001-abcde": "train-0001",
+    "topology": "Topology",
+    "nodes": "Nodes and devices",
+    "teams": "Teams over time",
+    "history": "History",
+    "nowhere": "Not found",
+}
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": PHONE, "is_mobile": True, "has_touch": True},
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_pages_obey_the_rules_of_accessibility(browser: Browser, canned: Canned, look: str) -> None:
+    with visiting(browser, canned.base, **LOOKS[look]) as visitor:
+        for path, heading in PAGES.items():
+            visitor.open(path, heading)
+            expect(visitor.page.locator(".loading")).to_have_count(0)
+            assert [] == visitor.violations(EVERYTHING if look == "light" else LOOK), path
+            assert visitor.overflow() <= 0, path
+
+
+def test_the_sign_in_page_obeys_the_rules_of_accessibility(
+    canned: Canned, visitor: Visitor
+) -> None:
+    canned.session = None
+    visitor.open("", "Sign in to Kuota")
+    assert [] == visitor.violations()
+
+
+def test_pages_without_content_say_what_to_do(canned: Canned, visitor: Visitor) -> None:
+    canned.models = {
+        "tree": {"roots": [], "loans": [], "cyclic": []},
+        "workloads": {"rows": []},
+        "topology": {"flavors": [], "notes": []},
+        "nodes": {"nodes": [], "note": ""},
+        "teams": lab()["teams"] | {"teams": []},
+        "usage": {"items": []},
+        "history": {"items": [], "remaining": 0},
+    }
+    for path, words in {
+        "": "There are no queues yet",
+        "workloads": "There are no jobs yet",
+        "topology": "No flavor has a topology",
+        "nodes": "There are no nodes",
+        "teams": "Nothing is recorded in this period",
+        "history": "No jobs in this period",
+    }.items():
+        visitor.open(path)
+        expect(visitor.page.get_by_role("heading", name=words)).to_be_visible()
+        assert [] == visitor.violations(), path
+
+
+def test_colors_follow_the_choice_of_the_viewer(visitor: Visitor) -> None:
+    visitor.open("")
+    light = visitor.page.evaluate("() => getComputedStyle(document.body).color")
+    button = visitor.page.get_by_role("button", name="Colors")
+    button.click()
+    button.click()
+    expect(button).to_have_accessible_name("Colors: dark. Change to system")
+    dark = visitor.page.evaluate("() => getComputedStyle(document.body).color")
+    assert light != dark
+    visitor.page.reload()
+    expect(button).to_have_accessible_name("Colors: dark. Change to system")
