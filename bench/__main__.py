@@ -2,9 +2,9 @@
 """`python -m bench [NAME…]`: what engine, store and `kuota up` cost, and how that grows.
 
 Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `pods`, `topology`,
-`preempting`, `store`, `live`, `wire`; all of them by default, and `kept`, which takes minutes, when
-it is named. Each figure of a shape comes from a process of its own. Compare ratios; machines are
-noisy.
+`preempting`, `store`, `live`, `wire`, `dashboard`; all of them by default, and `kept`, which takes
+minutes, when it is named. Each figure of a shape comes from a process of its own. Compare ratios;
+machines are noisy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from .dashboard import bench_dashboard
 from .drive import Cost, behind_blocked, drive
 from .growth import bench_growth
 from .live import bench_kept, bench_live
@@ -71,6 +72,7 @@ OTHERS = {
     "store": bench_store,
     "live": bench_live,
     "wire": bench_wire,
+    "dashboard": bench_dashboard,
 }
 ON_REQUEST = {"kept": bench_kept}
 

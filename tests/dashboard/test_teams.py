@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.objects import local_queue, queue
-from kuota.dashboard.models.teams import MOST_STEPS, teams_model
+from kuota.dashboard.models.teams import MOST_STEPS, CurrentTeams, current_teams, teams_model
 from kuota.dashboard.shapes import TeamSeries
 from kuota.history.accounts import By, Period, usage
 from kuota.history.records import FINISHED, PREEMPTED, JobRecord, Outcome, Run
 from kuota.view.observed import ObservedState
 
-NOBODY = ObservedState()
 GPU = "nvidia.com/gpu"
 
 
@@ -29,7 +28,7 @@ def _run(started: float, ended: float | None = None, ending: str = "", gpus: int
 
 
 def _team(*records: JobRecord, until: float = 7200, step: float = 3600) -> TeamSeries:
-    (found,) = teams_model(records, Period(0, until), step, NOBODY).teams
+    (found,) = teams_model(records, Period(0, until), step, CurrentTeams()).teams
     return found
 
 
@@ -58,7 +57,7 @@ def test_what_continues_counts_until_the_end_of_the_period() -> None:
 
 
 def test_the_last_step_is_averaged_over_its_own_length() -> None:
-    model = teams_model([_record("a", 0, _run(0))], Period(0, 5400), 3600, NOBODY)
+    model = teams_model([_record("a", 0, _run(0))], Period(0, 5400), 3600, CurrentTeams())
     assert ["1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z"] == model.times
     (gpu,) = model.teams[0].resources
     assert ([2.0, 2.0], [2.0, 1.0]) == (gpu.used, gpu.hours)
@@ -70,7 +69,7 @@ def test_quota_is_that_of_the_queues_of_the_team_and_may_be_shared() -> None:
     observed = ObservedState.of(
         [queue("a", 4), queue("b", 6), local_queue("x", "a"), local_queue("y", "b"), other]
     )
-    model = teams_model([], Period(0, 10), 10, observed)
+    model = teams_model([], Period(0, 10), 10, current_teams(observed))
     assert [("other", 6.0, True), ("team", 10.0, True)] == [
         (each.team, each.resources[0].quota, each.resources[0].shared) for each in model.teams
     ]
@@ -78,10 +77,10 @@ def test_quota_is_that_of_the_queues_of_the_team_and_may_be_shared() -> None:
 
 def test_jobs_outside_the_period_and_long_series_are_bounded() -> None:
     early = _record("a", 0, _run(1, 2, FINISHED), finished=2)
-    model = teams_model([early, _record("b", 500)], Period(100, 400), 10, NOBODY)
+    model = teams_model([early, _record("b", 500)], Period(100, 400), 10, CurrentTeams())
     assert [] == model.teams
-    assert MOST_STEPS == len(teams_model([], Period(0, 1e9), 1, NOBODY).times)
-    assert 1 == len(teams_model([], Period(5, 5), 0, NOBODY).times)
+    assert MOST_STEPS == len(teams_model([], Period(0, 1e9), 1, CurrentTeams()).times)
+    assert 1 == len(teams_model([], Period(5, 5), 0, CurrentTeams()).times)
 
 
 _MOMENTS = st.lists(st.integers(0, 20_000), min_size=2, max_size=9, unique=True).map(sorted)
@@ -97,7 +96,7 @@ def test_steps_add_up_to_the_accounts(
     runs = [_run(start, end, ending) for start, end in pairs]
     record = _record("a", moments[0], *runs, finished=moments[-1])
     period = Period(50, until)
-    (model,) = (teams_model([record], period, step, NOBODY),)
+    (model,) = (teams_model([record], period, step, CurrentTeams()),)
     (account,) = usage([record], By.TEAM, period) or (None,)
     if account is None:
         assert [] == model.teams

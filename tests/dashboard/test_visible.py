@@ -15,7 +15,7 @@ from kuota.api.core import AUTHOR
 from kuota.api.workload import PREEMPTOR_UID
 from kuota.dashboard.models.nodes import nodes_model
 from kuota.dashboard.models.rows import workload_row
-from kuota.dashboard.models.teams import teams_model
+from kuota.dashboard.models.teams import current_teams, teams_model
 from kuota.dashboard.models.topology import topology_model
 from kuota.dashboard.models.tree import queue_meta, queue_model, tree_model
 from kuota.dashboard.models.visible import visible
@@ -220,7 +220,7 @@ class World:
             visible(WorkloadsModel(rows=rows), _mine),
             visible(topology_model(observed), _mine),
             visible(nodes_model(observed, self.devices), _mine),
-            visible(teams_model(self.records, Period(0, 100), 10, observed), _mine),
+            visible(teams_model(self.records, Period(0, 100), 10, current_teams(observed)), _mine),
             [visible(each, _mine) for each in rows],
             [visible(self.details(each), _mine) for each in self.workloads],
         ]

@@ -26,7 +26,7 @@ from .rows import Rows
 from .scopes import NEEDED, Scope, visible
 from .shapes import Shape
 from .viewers import Viewer
-from .views import QueueView, View, WholeView, WorkloadsView
+from .views import Load, QueueView, View, WholeView, WorkloadsView
 from .workload_view import ReadRecord, WorkloadView
 
 DEVICES_S = 3.0
@@ -46,6 +46,7 @@ class Catalog:
         self._client = client
         self._record = record
         self._rows = Rows(feed)
+        self._load = Load()
         self._devices: list[DeviceRow] = []
         self._note = ""
         self._read_at = 0.0
@@ -62,6 +63,7 @@ class Catalog:
             return WorkloadView(
                 key,
                 self._feed,
+                self._load,
                 self._client,
                 self._access,
                 viewer.credential,
@@ -78,7 +80,7 @@ class Catalog:
         if name == "workloads":
             return WorkloadsView(self._rows)
         if name == "queue":
-            return QueueView(self._feed, self._rows, which)
+            return QueueView(self._feed, self._rows, self._load, which)
         whole: dict[str, tuple[Callable[[Scope], Awaitable[Shape]], tuple[str, ...]]] = {
             "tree": (self._tree, _QUOTA),
             "topology": (self._topology, _PLACES),
@@ -86,7 +88,7 @@ class Catalog:
         }
         model, kinds = whole[name]
         refresh_s = DEVICES_S if name == "nodes" else None
-        return WholeView(name, self._feed, kinds, model, refresh_s)
+        return WholeView(name, self._feed, self._load, kinds, model, refresh_s)
 
     async def _tree(self, scope: Scope) -> Shape:
         model = tree_model(self._feed.state)

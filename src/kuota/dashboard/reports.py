@@ -15,11 +15,14 @@ from kuota.history.connection import HistoryUnavailable
 from kuota.history.records import JobRecord
 
 from .feed import Feed
-from .models.teams import teams_model
+from .models.teams import current_teams, teams_model
 from .models.visible import visible as shown_to
 from .responses import Refusal, answered, bad_request, forbidden
 from .scopes import Namespaces, Scopes, visible
 from .viewers import Viewer
+
+AT_ONCE = 2
+"""The number of reports that are computed at the same time, for all viewers together."""
 
 Read = Callable[[float, str | None], Iterable[JobRecord]]
 """Reads the records of jobs since a time, of one namespace or of all. Runs in a thread."""
@@ -33,6 +36,7 @@ class Reports:
         self._feed = feed
         self._scopes = scopes
         self._clock = clock
+        self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def history(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
         """Respond with jobs, newest first."""
@@ -49,7 +53,10 @@ class Reports:
         step_s = _seconds(query.get("step", str(max(60.0, length_s / 100))))
         found = await self.records(viewer, question.period.since, query.get("namespace", ""))
         async with self._feed.viewing():
-            model = teams_model(found, question.period, step_s, self._feed.state)
+            current = current_teams(self._feed.state)
+        async with self._turns:
+            # A year of jobs in small steps takes long enough to delay everything else.
+            model = await asyncio.to_thread(teams_model, found, question.period, step_s, current)
         scope = await self._scopes.of(viewer.user)
         return answered(shown_to(model, lambda each: visible(scope.workloads, each)))
 
@@ -61,7 +68,8 @@ class Reports:
                 f'User "{viewer.user.name}" may not list the workloads of namespace {namespace}'
             )
         try:
-            return await asyncio.to_thread(self._found, since, namespace, scope.workloads)
+            async with self._turns:
+                return await asyncio.to_thread(self._found, since, namespace, scope.workloads)
         except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
             raise Refusal(503, "ServiceUnavailable", message) from None
@@ -84,7 +92,8 @@ class Reports:
         namespace = request.rel_url.query.get("namespace", "")
         found = await self.records(viewer, question.period.since, namespace)
         place = api.Place(report, namespace or None)
-        return answered(await asyncio.to_thread(api.document, place, question, found))
+        async with self._turns:
+            return answered(await asyncio.to_thread(api.document, place, question, found))
 
 
 def _seconds(text: str) -> float:

@@ -23,8 +23,10 @@ from .shapes import Shape
 
 _MOST_CACHED = 64
 """The most results that one view caches."""
-_REST = 10
-"""A view that is costly to compute is computed for at most one part in this many of the time."""
+REST = 10
+"""Views are computed for at most one part in this many of the time, all of them together."""
+SLOWEST_S = 10.0
+"""The longest time between two events of a view that changes."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -32,6 +34,26 @@ Changes = tuple[frozenset[Key], frozenset[str]]
 """The Workloads that look different, and the kinds that changed."""
 TIME = "time"
 """Among the kinds of changes: it is time to refresh the view."""
+
+
+class Load:
+    """How long views take to compute. The more they take, the less often they are computed."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._costs: dict[Hashable, tuple[float, float]] = {}
+
+    def record(self, what: Hashable, took_s: float) -> None:
+        """Record how long one view took for viewers with the same permissions."""
+        self._costs[what] = self._clock(), took_s
+
+    @property
+    def pace_s(self) -> float:
+        """The time between two computations of each view."""
+        since = self._clock() - 2 * SLOWEST_S
+        self._costs = {what: cost for what, cost in self._costs.items() if cost[0] > since}
+        total_s = sum(took_s for _, took_s in self._costs.values())
+        return min(SLOWEST_S, max(TICK_S, REST * total_s))
 
 
 class Sent:
@@ -52,8 +74,11 @@ class View(Protocol):
     """One view. Raises Refusal if what it shows does not exist."""
 
     name: str
-    pace_s: float
-    """The least time between two events."""
+
+    @property
+    def pace_s(self) -> float:
+        """The least time between two events."""
+
     refresh_s: float | None
     """How often the view may change although no object did; None if it does not."""
 
@@ -68,12 +93,15 @@ class WorkloadsView:
     """All jobs, as rows."""
 
     name = "workloads"
-    pace_s = TICK_S
     refresh_s: float | None = None
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._last = _Recent[tuple[int, Scope, frozenset[Key]], bytes | None]()
+
+    @property
+    def pace_s(self) -> float:
+        return TICK_S
 
     async def snapshot(self, scope: Scope, sent: Sent) -> Iterable[bytes]:
         await self._rows.refresh()
@@ -98,12 +126,16 @@ class QueueView:
     name = "queue"
     refresh_s: float | None = None
 
-    def __init__(self, feed: Feed, rows: Rows, cluster_queue: str) -> None:
-        self.pace_s = TICK_S
+    def __init__(self, feed: Feed, rows: Rows, load: Load, cluster_queue: str) -> None:
+        self._load = load
         self._feed = feed
         self._rows = rows
         self._queue = cluster_queue
         self._meta = _Recent[tuple[int, int, Scope], bytes]()
+
+    @property
+    def pace_s(self) -> float:
+        return self._load.pace_s
 
     async def snapshot(self, scope: Scope, sent: Sent) -> Iterable[bytes]:
         await self._rows.refresh()
@@ -129,7 +161,7 @@ class QueueView:
         if at not in self._meta:
             began = time.perf_counter()
             self._meta[at] = self._encoded_meta(scope, order)
-            self.pace_s = _pace(began)
+            self._load.record((self.name, self._queue, scope), time.perf_counter() - began)
         return self._meta[at]
 
     def _encoded_meta(self, scope: Scope, order: list[Key]) -> bytes:
@@ -158,17 +190,22 @@ class WholeView:
         self,
         name: str,
         feed: Feed,
+        load: Load,
         kinds: Iterable[str],
         model: Callable[[Scope], Awaitable[Shape]],
         refresh_s: float | None = None,
     ) -> None:
         self.name = name
-        self.pace_s = TICK_S
         self.refresh_s = refresh_s
+        self._load = load
         self._feed = feed
         self._kinds = frozenset((*kinds, TIME))
         self._model = model
         self._last = _Recent[tuple[int, int, Scope], bytes]()
+
+    @property
+    def pace_s(self) -> float:
+        return self._load.pace_s
 
     async def snapshot(self, scope: Scope, sent: Sent) -> Iterable[bytes]:
         sent.part = await self._encoded(scope)
@@ -186,7 +223,7 @@ class WholeView:
         if at not in self._last:
             began = time.perf_counter()
             self._last[at] = msgspec.json.encode(await self._model(scope))
-            self.pace_s = _pace(began)
+            self._load.record((self.name, scope), time.perf_counter() - began)
         return self._last[at]
 
 
@@ -206,10 +243,6 @@ class _Recent(Generic[K, V]):
         if len(self._found) >= _MOST_CACHED:
             del self._found[next(iter(self._found))]
         self._found[key] = value
-
-
-def _pace(began: float) -> float:
-    return max(TICK_S, _REST * (time.perf_counter() - began))
 
 
 def _snapshot(view: str, head: bytes, rows: Iterator[bytes]) -> Iterator[bytes]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
@@ -26,11 +27,12 @@ from .models.visible import visible as shown_to
 from .models.workload import workload_model
 from .responses import not_found
 from .scopes import Scope, visible
-from .views import TIME, Changes, Sent
+from .views import TIME, Changes, Load, Sent
 
+_PACE_S = 0.5
 REFRESH_S = 3.0
 """How often Events, devices and the explanation are read again."""
-MOST_PODS = 10
+MOST_PODS = 5
 """The Events of at most this many pods are shown."""
 
 ReadRecord = Callable[[str], JobRecord | None]
@@ -41,13 +43,13 @@ class WorkloadView:
     """One workload, for one viewer. It may not exist any more, or not yet."""
 
     name = "workload"
-    pace_s = 0.5
     refresh_s: float | None = REFRESH_S
 
     def __init__(
         self,
         key: Key,
         feed: Feed,
+        load: Load,
         client: Client,
         access: Access,
         credential: Credential,
@@ -56,11 +58,16 @@ class WorkloadView:
     ) -> None:
         self._key = key
         self._feed = feed
+        self._load = load
         self._client = client
         self._access = access
         self._credential = credential
         self._devices = devices
         self._record = record
+
+    @property
+    def pace_s(self) -> float:
+        return max(_PACE_S, self._load.pace_s)
 
     async def snapshot(self, scope: Scope, sent: Sent) -> Iterable[bytes]:
         sent.part = await self._encoded(scope)
@@ -78,6 +85,7 @@ class WorkloadView:
         missing = not_found(f'Workload "{self._key.name}" not found in namespace "{namespace}"')
         if not visible(scope.workloads, namespace) or self._workload() is None:
             raise missing
+        began = time.perf_counter()
         why, note = await self._explanation()
         events = await self._events() if visible(scope.events, namespace) else []
         record, devices = await self._history(), await self._devices()
@@ -100,7 +108,9 @@ class WorkloadView:
             raise missing
         if not visible(scope.pods, namespace):
             model = msgspec.structs.replace(model, pods=[], devices=[])
-        return msgspec.json.encode(model)
+        body = msgspec.json.encode(model)
+        self._load.record(id(self), time.perf_counter() - began)
+        return body
 
     def _workload(self) -> Json | None:
         return self._feed.state.workloads.get(self._key)
@@ -117,6 +127,18 @@ class WorkloadView:
             return None, error.message
 
     async def _events(self) -> list[Json]:
+        """Return Events, which the viewer may list.
+
+        They are read as the viewer, so that the viewer's share of the API server pays for it,
+        unless the viewer is known only by name.
+        """
+        try:
+            async with self._access.client(self._credential) as client:
+                return await self._listed_events(client)
+        except Forbidden:
+            return await self._listed_events(self._client)
+
+    async def _listed_events(self, client: Client) -> list[Json]:
         """Return the Events of the workload, its job and its first pods."""
         workload = self._workload()
         if workload is None:
@@ -127,9 +149,11 @@ class WorkloadView:
         for name in dict.fromkeys(filter(None, names)):
             try:
                 selector = f"involvedObject.name={name}"
-                listed = await self._client.list(
+                listed = await client.list(
                     CORE_EVENTS, self._key.namespace, field_selector=selector
                 )
+            except Forbidden:
+                raise
             except ApiError:
                 break
             found += listed.items

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from kuota.api.quantity import as_float, written
 from kuota.bridge.conditions import timestamp
 from kuota.history.accounts import HOUR_MS, Period, merged
@@ -22,28 +24,34 @@ Quotas = Mapping[tuple[str, str], tuple[float, bool]]
 """Quota by team and resource, and whether other teams share it."""
 
 
+class CurrentTeams(msgspec.Struct, frozen=True):
+    """The teams that have a LocalQueue, and their quota. It shares nothing with its source."""
+
+    names: tuple[str, ...] = ()
+    quotas: Quotas = {}
+
+
 def teams_model(
-    records: Iterable[JobRecord], period: Period, step_s: float, observed: ObservedState
+    records: Iterable[JobRecord], period: Period, step_s: float, current: CurrentTeams
 ) -> TeamsModel:
-    """Return a series for every team that had jobs in the period, or has a LocalQueue.
+    """Return a series for every team that had jobs in the period, or is a current one.
 
     A team is a namespace. Steps are made longer if there would be more than `MOST_STEPS`. The last
     one may be shorter than the others.
     """
     clock = _Steps(period, step_s)
     teams: dict[str, _Team] = {}
-    for key in observed.state.local_queues:
-        teams.setdefault(key.namespace, _Team(clock))
+    for name in current.names:
+        teams.setdefault(name, _Team(clock))
     for record in merged(records):
         if record.begun < period.until and (record.finished or period.until) >= period.since:
             teams.setdefault(record.namespace, _Team(clock)).add(record)
-    quotas = _quotas(observed)
     return TeamsModel(
         since=timestamp(period.since),
         until=timestamp(period.until),
         step_seconds=clock.step_s,
         times=[timestamp(clock.begin(at)) for at in range(clock.count)],
-        teams=[teams[name].series(name, quotas) for name in sorted(teams)],
+        teams=[teams[name].series(name, current.quotas) for name in sorted(teams)],
     )
 
 
@@ -154,6 +162,12 @@ class _Team:
 
     def _average(self, seconds: list[float]) -> list[float]:
         return [each / self._clock.seconds(at) for at, each in enumerate(seconds)]
+
+
+def current_teams(observed: ObservedState) -> CurrentTeams:
+    """Return the teams of now. The rest of the model may then be computed in another thread."""
+    names = sorted({key.namespace for key in observed.state.local_queues})
+    return CurrentTeams(tuple(names), _quotas(observed))
 
 
 def _quotas(observed: ObservedState) -> Quotas:
