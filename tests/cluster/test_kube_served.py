@@ -8,8 +8,8 @@ import base64
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -27,6 +27,7 @@ from kuota.install.network import AGGREGATED
 from kuota.install.rbac import people_roles
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, Forbidden, NotFound
+from kuota.kube.requests import LogOptions
 from kuota.kube.resources import NAMESPACES, SERVICES, Resource
 from kuota.listening import bound
 from kuota.metrics.http import MetricsServer
@@ -35,6 +36,8 @@ from kuota.visibility.api import PREFIX, VisibilityApi
 from kuota.visibility.explanation import ExplanationApi, explanation_path
 from kuota.visibility.http import VisibilityServer
 from kuota.visibility.pending import GROUP, VERSIONS
+from kuota.visibility.remote_paths import pods_path
+from kuota.visibility.remote_pods import RemotePodsApi
 from kuota.webhook.injection import API_SERVICES
 
 KUBECTL = str(Path(sys.executable).with_name("kubectl"))
@@ -54,6 +57,18 @@ class NoMetadata:
         return {}
 
 
+class Elsewhere:
+    """Another cluster with one pod, which writes one line and then nothing for a long time."""
+
+    async def pods(self, key: Key) -> tuple[str, list[Json]]:
+        return "far", [{"metadata": {"name": "j-0"}}]
+
+    async def log(self, key: Key, pod: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        yield f"log of {pod}\n".encode()
+        if options.follow:
+            await asyncio.Event().wait()
+
+
 @asynccontextmanager
 async def served(client: Client) -> AsyncIterator[None]:
     """Serve the visibility API behind the API server."""
@@ -62,7 +77,9 @@ async def served(client: Client) -> AsyncIterator[None]:
         engine.apply(ObjectStored(value=each), 0.0)
     objects = NoMetadata()
     explanations = ExplanationApi(engine, objects)
-    server = VisibilityServer(VisibilityApi(engine, objects), explanations, client)
+    remote = RemotePodsApi(Elsewhere())
+    api = VisibilityApi(engine, objects)
+    server = VisibilityServer(api, explanations, client, remote=remote)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(f"{SERVICE.name}.{SERVICE.namespace}.svc").configure_cert(tls)
     port = await server.serve(bound("127.0.0.1", 0), tls)
@@ -146,6 +163,47 @@ def test_a_user_with_the_role_of_the_installation_reads_explanations(kube: KubeS
             with pytest.raises(NotFound) as missing:
                 await eve.fetch(explanation_path(Key("default", "none")))
             assert "visibility.kuota.dev" == missing.value.details["group"]
+
+    asyncio.run(story())
+
+
+def test_a_log_in_another_cluster_needs_two_permissions_and_arrives_line_by_line(
+    kube: KubeServer,
+) -> None:
+    wanted, remote = (
+        Key("default", "j"),
+        Resource("visibility.kuota.dev", "v1alpha1", "workloads", ""),
+    )
+    options = LogOptions(pod="j-0", follow=True)
+
+    async def first(user: Client) -> bytes:
+        async with aclosing(user.log(wanted, options, pods=remote)) as chunks:
+            return await anext(chunks)
+
+    async def story() -> None:
+        async with kube.client() as admin, served(admin), kube.client("lea") as lea:
+            name = "kueue-workload-remote-pods-viewer-role"
+            role = next(each for each in people_roles() if each["metadata"]["name"] == name)
+            await granted(admin, role, "lea")
+
+            async def refused(why: str) -> bool:
+                with pytest.raises(Forbidden) as error:
+                    await first(lea)
+                return why in error.value.message
+
+            await eventually(lambda: refused("pods/log"))
+            logs = [
+                {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list"]}
+            ]
+            await granted(admin, {"metadata": {"name": "logs"}, "rules": logs}, "mia")
+            async with kube.client("mia") as mia:
+                with pytest.raises(Forbidden):
+                    await first(mia)
+                await granted(
+                    admin, {"metadata": {"name": "logs-too"}, "rules": role["rules"]}, "mia"
+                )
+                await eventually(lambda: may(mia, pods_path(wanted)))
+                assert b"log of j-0\n" == await first(mia)
 
     asyncio.run(story())
 
