@@ -107,12 +107,14 @@ async def ensured(client: Client, resource: Resource, obj: Json) -> None:
 
 async def available(client: Client) -> bool:
     """Whether the API server reaches us in all groups and versions."""
-    for version, group in AGGREGATED:
-        found = await client.get(API_SERVICES, Key("", f"{version}.{group}"))
-        listed = (found.get("status") or {}).get("conditions") or ()
-        if not any(each["type"] == "Available" and each["status"] == "True" for each in listed):
-            return False
-    return True
+    return all([await available_group(client, *each) for each in AGGREGATED])
+
+
+async def available_group(client: Client, version: str, group: str) -> bool:
+    """Whether the API server reaches the server of one version of a group."""
+    found = await client.get(API_SERVICES, Key("", f"{version}.{group}"))
+    listed = (found.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Available" and each["status"] == "True" for each in listed)
 
 
 async def eventually(claim: Callable[[], Awaitable[bool]]) -> None:

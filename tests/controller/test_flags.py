@@ -12,6 +12,7 @@ import yaml
 from kuota.api.gates import Gate
 from kuota.control.parts import DEFAULT, Part
 from kuota.controller.flags import Flags, Rejected, Settings, chosen_connection, settings
+from kuota.history.address import SqliteFile
 from kuota.kube.errors import ConfigError
 
 V1BETA2 = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
@@ -135,6 +136,18 @@ def test_gates_come_from_the_flag_or_from_the_file_but_not_from_both(desk: Contr
     file = V1BETA2 | {"featureGates": {"PriorityBoost": True}}
     assert desk.settings(file).gates.on(Gate.PriorityBoost)
     assert desk.faults(file, feature_gates="PriorityBoost=true")
+
+
+def test_the_history_runs_alone_and_needs_a_database(desk: ControllerFiles) -> None:
+    found = desk.settings(parts="history", history_database="/records/history.db")
+    assert SqliteFile("/records/history.db") == found.history
+    assert None is desk.settings(history_database="/records/history.db").history
+    faults = desk.faults(V1BETA2, parts="history,core")
+    assert any("process of its own" in each for each in faults)
+    assert any("needs a file or a database" in each for each in faults)
+    (fault,) = desk.faults(V1BETA2, parts="history", history_database="mysql://u:secret@h/d")
+    assert fault.startswith("--history-database: ")
+    assert "secret" not in fault
 
 
 def test_parts_are_picked_by_name(desk: ControllerFiles) -> None:

@@ -15,6 +15,7 @@ from kuota.bridge.jobs.kind import JobKind, referred
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.install.deployment import DIGEST
 from kuota.install.objects import definitions, hooks, objects, parts, resource_of
+from kuota.install.rbac import history_roles
 from kuota.install.settings import CONFIG, CONTROLLER, NAMESPACE, Settings, Unusable, settings
 from kuota.kube.resources import ALL, key_of
 
@@ -105,6 +106,34 @@ def test_the_pods_may_run_where_pods_are_restricted() -> None:
         "readOnlyRootFilesystem": True,
     } == container["securityContext"]
     assert {"livenessProbe", "readinessProbe", "resources"} <= container.keys()
+
+
+def _of_history(settings: Settings) -> dict[str, Json]:
+    names = {(each["kind"], each["metadata"]["name"]) for each in objects(Settings())}
+    found = [e for e in objects(settings) if (e["kind"], e["metadata"]["name"]) not in names]
+    return {each["kind"]: each for each in found}
+
+
+def test_the_history_has_a_volume_or_a_database() -> None:
+    assert {} == _of_history(Settings())
+    on_volume = _of_history(Settings(history=True, history_size="5Gi"))
+    claim = on_volume["PersistentVolumeClaim"]["spec"]
+    assert {"requests": {"storage": "5Gi"}} == claim["resources"]
+    in_database = _of_history(Settings(history=True, history_secret="db"))
+    assert set(on_volume) - {"PersistentVolumeClaim"} == set(in_database)
+    (container,) = in_database["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert {"name": "db", "key": "url"} == container["env"][0]["valueFrom"]["secretKeyRef"]
+    assert ["manager-config"] == [each["name"] for each in container["volumeMounts"]]
+    assert "v1alpha1.history.kuota.dev" == in_database["APIService"]["metadata"]["name"]
+
+
+def test_the_recorder_of_the_history_only_reads_workloads() -> None:
+    roles = {each["metadata"]["name"]: each for each in history_roles(Settings(history=True))}
+    (watched, published) = roles["kueue-history-role"]["rules"]
+    assert (["workloads"], ["list", "watch"]) == (watched["resources"], watched["verbs"])
+    assert ["v1alpha1.history.kuota.dev"] == published["resourceNames"]
+    (read,) = roles["kueue-history-reader-role"]["rules"]
+    assert (["history.kuota.dev"], ["get", "list"]) == (read["apiGroups"], read["verbs"])
 
 
 def test_two_pods_by_default_of_which_one_must_stay() -> None:

@@ -23,7 +23,14 @@ from .plugins import load_plugins
     "--parts",
     default="",
     metavar="PART,…",
-    help="The parts to run. The default is all but dashboard.",
+    help="The parts to run. The default is all but dashboard and history.",
+)
+@click.option(
+    "--history-database",
+    default="",
+    envvar="KUOTA_HISTORY_DATABASE",
+    metavar="FILE|URL",
+    help="Where --parts=history stores what jobs used: a file, or postgresql://…",
 )
 @click.option(
     "--plain-metrics", is_flag=True, help="Serve metrics without TLS; only on a loopback address."
@@ -71,7 +78,7 @@ def command(**options: Any) -> None:
     Accepts Kueue's configuration file and flags. The parts are core (Workloads, status of queues),
     scheduler (decisions), jobs (Jobs and their Workloads), webhooks, visibility, and dashboard. Of
     several replicas, the leader, which holds a Lease, runs the first three. All replicas run the
-    others.
+    others. The part history records what jobs used, in a process of its own.
     """
     import os
 

@@ -98,7 +98,8 @@ async def read(
         found: dict[str, Any] = await session.client.fetch(path(report, namespace), query)
     except NotFound:
         raise click.ClickException(
-            "this server keeps no history; so far only `kuota up` does"
+            "this server keeps no history; on a cluster, install it with history.enabled=true "
+            "(docs/history.md)"
         ) from None
     return found
 

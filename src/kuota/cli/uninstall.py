@@ -67,12 +67,14 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
     """
 
     async def work(session: Session) -> int:
-
         settings = Settings(
             namespace=choice.namespace or NAMESPACE,
             service_monitor=True,
             queue_name_policy=True,
             dashboard=True,
+            history=True,
+            # Without a volume: the records of the history stay.
+            history_secret="any",
         )
         uninstalling = Uninstalling(session, settings, keep=keep_crds, dry_run=dry_run)
         return await uninstalling.run(asked=yes, timeout_s=timeout_s)

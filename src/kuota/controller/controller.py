@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kuota import __version__
 from kuota.api.config.shapes import ClientConnection, LeaderElection
 from kuota.control.parts import WRITING, Part
@@ -28,6 +30,7 @@ from kuota.memory import calm_collector
 from kuota.metrics.runtime import Runtime
 
 from .flags import Settings
+from .history import LEASE_SUFFIX, HistoryPart
 from .leadership import Leadership, leadership
 from .metrics import MetricsPart, load_metrics
 from .ports import Ports, opened
@@ -112,6 +115,11 @@ class Controller:
         self._metrics = MetricsPart(
             settings, self._clients.every_replica, self._clock, self._runtime
         )
+        self._history: HistoryPart | None = None
+        if settings.history is not None:
+            self._history = HistoryPart(
+                settings, settings.history, self._clients.every_replica, self._clock
+            )
         self._system: System | None = None
         self._made: asyncio.Future[System] = asyncio.get_running_loop().create_future()
         self._stopping = False
@@ -133,7 +141,7 @@ class Controller:
             stack.callback(ports.close)
             await self._probe(ports.probes, stack)
             async with asyncio.TaskGroup() as group:
-                if self._settings.parts & WRITING:
+                if self._settings.parts & (WRITING | {Part.HISTORY}):
                     self._leadership = self._elected()
                 serving = [group.create_task(each) for each in self._serving(ports)]
                 writing = [group.create_task(each) for each in self._writing()]
@@ -147,6 +155,8 @@ class Controller:
 
     def _serving(self, ports: Ports) -> list[Coroutine[Any, Any, None]]:
         """The tasks that every replica runs from start to stop."""
+        if self._history is not None:
+            return [] if ports.visibility is None else [self._history.serve(ports.visibility)]
         found: list[Coroutine[Any, Any, None]] = []
         if ports.webhooks is not None:
             found.append(self._webhooks(ports.webhooks).run())
@@ -162,6 +172,8 @@ class Controller:
         found: list[Coroutine[Any, Any, None]] = []
         if self._leadership is not None:
             found.append(self._leadership.run())
+        if self._history is not None and self._leadership is not None:
+            return [*found, self._history.record(self._leadership)]
         found.append(self._control())
         return found
 
@@ -188,6 +200,9 @@ class Controller:
 
     def _elected(self) -> Leadership:
         wanted = self._settings.config.leader_election or LeaderElection()
+        if self._history is not None:
+            name = f"{wanted.resource_name}{LEASE_SUFFIX}"
+            wanted = msgspec.structs.replace(wanted, resource_name=name)
         return leadership(
             self._clients.electing,
             wanted,

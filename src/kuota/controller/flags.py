@@ -17,7 +17,10 @@ from kuota.api.config.load import checked, load
 from kuota.api.config.shapes import Configuration, LeaderElection
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates, resolved
-from kuota.control.parts import DEFAULT, Parts, UnknownPart, parsed
+from kuota.control.parts import DEFAULT, Part, Parts, UnknownPart, parsed
+from kuota.history.address import Address as Database
+from kuota.history.address import InvalidAddress
+from kuota.history.address import parsed as database
 from kuota.kube.config import SERVICE_ACCOUNT, connection, from_kubeconfig, in_cluster
 from kuota.kube.errors import ConfigError
 from kuota.loopback import is_loopback
@@ -76,6 +79,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     dashboard_actions: bool = False
     dashboard_proxy_ca: str = ""
     dashboard_proxy_names: str = ""
+    history_database: str = ""
 
 
 class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     plain_metrics: bool = False
     """Whether metrics are served without TLS, which requires a loopback address."""
     dashboard: DashboardSettings = DashboardSettings()
+    history: Database | None = None
+    """Where the part `history` stores its records; None without this part."""
 
     @property
     def namespace(self) -> str:
@@ -150,6 +156,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
     dashboard = _dashboard(flags, faults)
     if flags.plain_metrics:
         faults += _plain_faults(config.metrics.bind_address)
+    history = _history(flags.history_database, parts, faults)
     if faults or reached is None:
         raise Rejected(faults)
     return Settings(
@@ -160,7 +167,24 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
         log=log,
         plain_metrics=flags.plain_metrics,
         dashboard=dashboard,
+        history=history,
     )
+
+
+def _history(text: str, parts: Parts, faults: list[str]) -> Database | None:
+    """Return the database of the part `history`; None without this part."""
+    if Part.HISTORY not in parts:
+        return None
+    if len(parts) > 1:
+        faults.append("--parts: history runs in a process of its own; use --parts=history")
+    if not text:
+        faults.append("--history-database: --parts=history needs a file or a database")
+        return None
+    try:
+        return database(text)
+    except InvalidAddress as error:
+        faults.append(f"--history-database: {error}")
+        return None
 
 
 def chosen_connection(

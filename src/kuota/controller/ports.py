@@ -70,17 +70,17 @@ def opened(settings: Settings) -> Ports:
 
 def _wanted(settings: Settings) -> dict[str, Address]:
     config, parts = settings.config, settings.parts
-    found = {
-        "probes": address(config.health.health_probe_bind_address),
-        "metrics": address(config.metrics.bind_address),
-    }
+    found = {"probes": address(config.health.health_probe_bind_address)}
+    if Part.HISTORY not in parts:
+        found["metrics"] = address(config.metrics.bind_address)
     if Part.WEBHOOKS in parts:
         found["webhooks"] = Address(config.webhook.host, config.webhook.port or 0)
-    if Part.VISIBILITY in parts and settings.gates.on(Gate.VisibilityOnDemand):
-        from kuota.visibility.http import serving
+    visible = Part.VISIBILITY in parts and settings.gates.on(Gate.VisibilityOnDemand)
+    if visible or Part.HISTORY in parts:
+        from kuota.visibility.aggregated import serving
 
-        visible = serving(config)
-        found["visibility"] = Address(visible.host, visible.port)
+        at = serving(config)
+        found["visibility"] = Address(at.host, at.port)
     if Part.DASHBOARD in parts:
         found["dashboard"] = settings.dashboard.address
-    return {name: at for name, at in found.items() if at is not None}
+    return {name: each for name, each in found.items() if each is not None}

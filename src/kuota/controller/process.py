@@ -31,7 +31,8 @@ def run(settings: Settings) -> NoReturn:
     """Run until a signal or a failure, then exit."""
     user = settings.connection.user
     secrets = (user.token.reveal(), user.password.reveal(), user.key.text.reveal())
-    logs.begin(settings.log, secrets)
+    password = getattr(settings.history, "password", "")
+    logs.begin(settings.log, (*secrets, password))
     loop.run(_served(settings))
     raise AssertionError("the process has ended")
 

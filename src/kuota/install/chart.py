@@ -22,6 +22,7 @@ from kuota.webhook.targets import targets
 from .dashboard import dashboard
 from .deployment import disruption_budget, secret, service_account
 from .fairness import fairness
+from .history import history, history_api_service
 from .monitoring.objects import dashboards, prometheus_rule
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor
 from .objects import definitions
@@ -71,6 +72,7 @@ def generated() -> dict[str, str]:
         "webhooks.yaml": _HEADER + _webhooks(),
         "queue-name-policy.yaml": _HEADER + _queue_policy(),
         "dashboard.yaml": _HEADER + _dashboard(),
+        "history.yaml": _HEADER + _history(),
     }
 
 
@@ -177,6 +179,52 @@ _FEATURE_GATES = """\
         - --feature-gates={{ join "," $gates }}
         {{- end }}
 """
+
+
+_STORAGE_CLASS = "HistoryStorageClass"
+_HISTORY_VALUES = {
+    f"  storageClassName: {_STORAGE_CLASS}\n": (
+        "  {{- with .Values.history.persistence.storageClassName }}\n"
+        "  storageClassName: {{ . }}\n  {{- end }}\n"
+    ),
+    "HistorySize": "{{ .Values.history.persistence.size }}",
+    "HistorySecret": "{{ .Values.history.database.existingSecret }}",
+    "HistoryImage:0": '{{ include "kuota.image" . }}',
+    "HistoryPullPolicy": "{{ .Values.controllerManager.manager.image.pullPolicy }}",
+}
+
+
+def _history() -> str:
+    """The objects with a volume, and those with a database."""
+    common = Settings(
+        namespace=_NAMESPACE,
+        history=True,
+        history_size="HistorySize",
+        history_storage_class=_STORAGE_CLASS,
+        repository="HistoryImage",
+        tag="0",
+        pull_policy="HistoryPullPolicy",
+    )
+    on_volume, in_database = (
+        _history_objects(msgspec.structs.replace(common, history_secret=secret))
+        for secret in ("", "HistorySecret")
+    )
+    other = f"{{{{- else }}}}\n{on_volume}{{{{- end }}}}\n"
+    chosen = f"{{{{- if .Values.history.database.existingSecret }}}}\n{in_database}{other}"
+    return _conditional(".Values.history.enabled", chosen)
+
+
+def _history_objects(settings: Settings) -> str:
+    parts = []
+    for each in (*history(settings), *history_api_service(settings)):
+        condition = ".Values.networkPolicy.enabled" if each["kind"] == "NetworkPolicy" else ""
+        parts.append(_conditional(condition, f"---\n{_yaml(each)}"))
+    text = "".join(parts).replace(_NAMESPACE, _RELEASE)
+    for placeholder, value in _HISTORY_VALUES.items():
+        text = text.replace(placeholder, value)
+    return text
+
+
 _VARIABLES = """\
 {{- $config := fromYaml .Values.managerConfig.controllerManagerConfigYaml }}
 {{- $frameworks := dig "integrations" "frameworks" (list "batch/job") $config }}

@@ -85,10 +85,7 @@ def deployment(settings: Settings) -> Json:
 def _pod(settings: Settings) -> Json:
     spec: Json = {
         "containers": [_container(settings)],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(),
         "serviceAccountName": CONTROLLER,
         "terminationGracePeriodSeconds": 10,
         "topologySpreadConstraints": [
@@ -130,11 +127,7 @@ def _container(settings: Settings) -> Json:
             "limits": {"cpu": "2", "memory": "512Mi"},
             "requests": {"cpu": "250m", "memory": "256Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": container_security(),
         "volumeMounts": [
             {"mountPath": CERTIFICATES, "name": "cert", "readOnly": True},
             {
@@ -144,6 +137,20 @@ def _container(settings: Settings) -> Json:
                 "subPath": CONFIG_KEY,
             },
         ],
+    }
+
+
+def pod_security() -> Json:
+    """The security context of each pod."""
+    return {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def container_security() -> Json:
+    """The security context of each container."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
     }
 
 

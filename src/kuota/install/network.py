@@ -12,6 +12,7 @@ METRICS_SERVICE = named("controller-manager-metrics-service")
 VISIBILITY_SERVICE = named("visibility-server")
 WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, PROBE_PORT = 9443, 8443, 8082, 8081
 EXPLANATIONS = "visibility.kuota.dev"
+HISTORY = "history.kuota.dev"
 AGGREGATED = (
     ("v1beta1", "visibility.kueue.x-k8s.io"),
     ("v1beta2", "visibility.kueue.x-k8s.io"),
@@ -44,22 +45,23 @@ def _service(settings: Settings, name: str, port: int, target: int, labels: dict
 
 def api_services(settings: Settings) -> list[Json]:
     """The APIServices of positions and explanations. The controller writes their CA bundle."""
-    service = {"name": VISIBILITY_SERVICE, "namespace": settings.namespace, "port": 443}
-    return [
-        named_object(
-            "apiregistration.k8s.io/v1",
-            "APIService",
-            f"{version}.{group}",
-            spec={
-                "group": group,
-                "version": version,
-                "groupPriorityMinimum": 100,
-                "versionPriority": 100,
-                "service": service,
-            },
-        )
-        for version, group in AGGREGATED
-    ]
+    return [api_service(settings, *each, VISIBILITY_SERVICE) for each in AGGREGATED]
+
+
+def api_service(settings: Settings, version: str, group: str, service: str) -> Json:
+    """An APIService of one version of a group."""
+    return named_object(
+        "apiregistration.k8s.io/v1",
+        "APIService",
+        f"{version}.{group}",
+        spec={
+            "group": group,
+            "version": version,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "service": {"name": service, "namespace": settings.namespace, "port": 443},
+        },
+    )
 
 
 def network_policy(settings: Settings) -> list[Json]:

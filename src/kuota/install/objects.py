@@ -29,6 +29,7 @@ from .deployment import (
     service_account,
 )
 from .fairness import fairness
+from .history import history, history_api_service
 from .monitoring.objects import dashboards, prometheus_rule
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor, services
 from .queue_policy import queue_policy
@@ -77,6 +78,7 @@ def parts(settings: Settings) -> list[Json]:
         *fairness(settings),
         deployment(settings),
         *dashboard(settings),
+        *history(settings),
         *service_monitor(settings),
         *prometheus_rule(settings),
         *dashboards(settings),
@@ -88,6 +90,7 @@ def hooks(settings: Settings) -> list[Json]:
         *webhook_configurations(settings),
         *queue_policy(settings),
         *api_services(settings),
+        *history_api_service(settings),
     ]
 
 
@@ -124,6 +127,7 @@ _ALL = (
     SECRETS,
     SERVICES,
     DEPLOYMENTS,
+    Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
     Resource("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor"),

@@ -24,8 +24,8 @@ from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.webhook.manifests import MUTATING_NAME, VALIDATING_NAME
 
 from .deployment import SECRET
-from .network import EXPLANATIONS, api_services
-from .settings import CONTROLLER, Settings, named, named_object
+from .network import EXPLANATIONS, HISTORY, api_services
+from .settings import CONTROLLER, HISTORY_ACCOUNT, Settings, named, named_object
 
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -91,6 +91,38 @@ def controller_roles(settings: Settings) -> list[Json]:
             own,
             "kube-system",
         ),
+    ]
+
+
+def history_roles(settings: Settings) -> list[Json]:
+    """The permissions of the recorder, and of its readers.
+
+    Every user may send requests for the history. The recorder itself responds only to those who
+    may list the Workloads of the namespace.
+    """
+    own, of = settings.namespace, HISTORY_ACCOUNT
+    watched = [
+        _rule(GROUP, "workloads", "list watch"),
+        _rule("apiregistration.k8s.io", "apiservices", f"{_WATCH} update", f"v1alpha1.{HISTORY}"),
+    ]
+    group = "coordination.k8s.io"
+    stored = [
+        _rule("", "secrets", f"{_WATCH} update", SECRET),
+        _rule(group, "leases", "create"),
+        _rule(group, "leases", "get update", f"{LEASE}-history"),
+    ]
+    everyone = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}
+    reader = _binding("history-reader-rolebinding", named("history-reader-role"), own)
+    proxy = "extension-apiserver-authentication-reader"
+    return [
+        _cluster_role("history-role", watched),
+        _binding("history-rolebinding", named("history-role"), own, account=of),
+        _binding("history-auth-rolebinding", named("metrics-auth-role"), own, account=of),
+        _role("history-store-role", own, stored),
+        _binding("history-store-rolebinding", named("history-store-role"), own, own, of),
+        _binding("history-auth-reader", proxy, own, "kube-system", of),
+        _cluster_role("history-reader-role", [_rule(HISTORY, "*", "get list")]),
+        reader | {"subjects": [everyone]},
     ]
 
 
@@ -163,8 +195,8 @@ def _cluster_role(name: str, rules: list[Json], part_of: Sequence[str] = ()) -> 
     return named_object(_API, "ClusterRole", named(name), labels=labels, rules=rules)
 
 
-def _binding(name: str, role: str, own: str, within: str = "") -> Json:
-    """Binds the controller in namespace `own` to a ClusterRole, or to a Role in `within`."""
+def _binding(name: str, role: str, own: str, within: str = "", account: str = CONTROLLER) -> Json:
+    """Binds an account in namespace `own` to a ClusterRole, or to a Role in `within`."""
     kind = "Role" if within else "ClusterRole"
     return named_object(
         _API,
@@ -172,7 +204,7 @@ def _binding(name: str, role: str, own: str, within: str = "") -> Json:
         named(name),
         namespace=within,
         roleRef={"apiGroup": _RBAC, "kind": kind, "name": role},
-        subjects=[{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": own}],
+        subjects=[{"kind": "ServiceAccount", "name": account, "namespace": own}],
     )
 
 

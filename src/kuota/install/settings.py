@@ -61,6 +61,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reinvocation: str = "Never"
     dashboard: bool = False
     dashboard_actions: bool = False
+    history: bool = False
+    history_size: str = "10Gi"
+    history_storage_class: str = ""
+    history_secret: str = ""
+    """The Secret with the URL of a database, in the key `url`. Without one there is a volume."""
 
     @property
     def image(self) -> str:
@@ -83,6 +88,10 @@ VALUES: Mapping[str, str] = {
     "dashboard.enabled": "dashboard",
     "enablePrometheus": "service_monitor",
     "enableVisibilityAPF": "fairness",
+    "history.enabled": "history",
+    "history.persistence.size": "history_size",
+    "history.persistence.storageClassName": "history_storage_class",
+    "history.database.existingSecret": "history_secret",
     "mutatingWebhook.reinvocationPolicy": "reinvocation",
     "networkPolicy.enabled": "network_policy",
     "queueNamePolicy.enabled": "queue_name_policy",
@@ -121,6 +130,9 @@ def _worded(fault: str) -> str:
 def named(suffix: str) -> str:
     return f"{PREFIX}-{suffix}"
 
+
+HISTORY_ACCOUNT = named("history")
+"""The name of the Deployment of the history, its ServiceAccount and related objects."""
 
 CONTROLLER = named("controller-manager")
 """The name of the Deployment, its ServiceAccount and related objects."""

@@ -28,12 +28,21 @@ class Subresource(msgspec.Struct, frozen=True):
 
 
 class ServedResource(msgspec.Struct, frozen=True):
-    """A resource of which only subresources can be read."""
+    """A resource of which only subresources can be read, or only the whole collection.
+
+    A collection is read in one namespace or in all, and the response is a `kind`.
+    """
 
     plural: str
     kind: str
     namespaced: bool
-    subresources: tuple[Subresource, ...]
+    subresources: tuple[Subresource, ...] = ()
+    words: tuple[str, ...] = ()
+    """The parameters of a request for the collection."""
+
+    @property
+    def verbs(self) -> list[str]:
+        return [] if self.subresources else ["get"]
 
 
 class ApiGroup(msgspec.Struct, frozen=True):
@@ -151,7 +160,7 @@ def _resources(group: ApiGroup, version: str) -> Json:
     for each in group.resources:
         common = {"namespaced": each.namespaced, "singularName": ""}
         parent = {"name": each.plural, "singularName": each.kind.lower(), "kind": each.kind}
-        listed.append(common | parent | {"verbs": []})
+        listed.append(common | parent | {"verbs": each.verbs})
         for below in each.subresources:
             name = f"{each.plural}/{below.name}"
             listed.append(common | {"name": name, "kind": below.response_kind, "verbs": ["get"]})
@@ -173,7 +182,7 @@ def _aggregated_resources(group: ApiGroup, version: str) -> list[Json]:
             "responseKind": kind_of(each.kind),
             "scope": "Namespaced" if each.namespaced else "Cluster",
             "singularResource": each.kind.lower(),
-            "verbs": [],
+            "verbs": each.verbs,
             "subresources": [
                 {
                     "subresource": below.name,
@@ -210,6 +219,10 @@ def _paths(group: ApiGroup, version: str) -> list[tuple[str, ServedResource, Sub
         (f"{at}{within[each.namespaced]}/{each.plural}/{{name}}/{below.name}", each, below)
         for each in group.resources
         for below in each.subresources
+    ] + [
+        (f"{at}{within[True]}/{each.plural}", each, Subresource("", each.kind, words=each.words))
+        for each in group.resources
+        if not each.subresources
     ]
 
 
@@ -221,7 +234,7 @@ def _operation(
         return {"name": name, "in": where, "required": where == "path"} | shape
 
     words = [("namespace", "path", "string")] if resource.namespaced else []
-    words.append(("name", "path", "string"))
+    words += [("name", "path", "string")] if below.name else []
     words += [(each, "query", "integer") for each in below.query]
     words += [(each, "query", "string") for each in below.words]
     base = "#/components/schemas/" if v3 else "#/definitions/"
@@ -247,7 +260,6 @@ def _name(group: ApiGroup, version: str, kind: str) -> str:
 def _schemas(group: ApiGroup, version: str, ref: str) -> Json:
     """Return all schemas. Those of responses name their group, version and kind."""
     found = group.schemas(lambda kind: f"{ref}{_name(group, version, kind)}")
-    kinds = {below.response_kind for each in group.resources for below in each.subresources}
-    for kind in kinds:
+    for kind in {below.response_kind for _, _, below in _paths(group, version)}:
         found[kind] |= {_GVK: [{"group": group.name, "version": version, "kind": kind}]}
     return {_name(group, version, kind): schema for kind, schema in found.items()}

@@ -13,8 +13,8 @@ from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
+from kuota.visibility.aggregated import serving
 from kuota.visibility.api import PREFIX, VisibilityApi
-from kuota.visibility.http import serving
 from kuota.visibility.responses import ApiResponse
 
 

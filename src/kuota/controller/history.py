@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history of the controller: the leader records, and every replica serves."""
+
+from __future__ import annotations
+
+import socket
+
+from kuota.failures import retried
+from kuota.history.address import Address
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+
+from .aggregation import Aggregation, serve
+from .flags import Settings
+from .leadership import Leadership
+
+SERVICE = "kueue-history-server"
+ENTRY = "history-"
+"""The prefix of this certificate's keys in the Secret of the webhooks."""
+LEASE_SUFFIX = "-history"
+"""What distinguishes the Lease of recorders from that of the controllers."""
+
+
+class HistoryPart:
+    """Records and serves until cancelled."""
+
+    def __init__(self, settings: Settings, address: Address, client: Client, clock: Clock) -> None:
+        self._settings = settings
+        self._address = address
+        self._client = client
+        self._clock = clock
+
+    async def record(self, leadership: Leadership) -> None:
+        """Record as soon as this process leads."""
+        from kuota.history.calls import InThread
+        from kuota.history.recorder import Recorder
+
+        await leadership.leading()
+        # Neither a slow volume nor a remote database may delay the Lease.
+        recorder = Recorder(self._client, self._address, self._clock, calls=InThread())
+        await retried("recording the history", recorder.run)
+
+    async def serve(self, at: socket.socket) -> None:
+        """Serve on the socket."""
+        from kuota.history.api import GROUP, VERSION
+
+        from .history_server import HistoryServer
+
+        server = HistoryServer(self._address, self._client, self._clock)
+        of = Aggregation("the history", SERVICE, ENTRY, (f"{VERSION}.{GROUP}",))
+        await serve(server, of, at, self._settings, self._client, self._clock)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the history beside a cluster's API server, to those who may list the Workloads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from kuota.api.base import Json
+from kuota.api.faults import Invalid
+from kuota.history import api
+from kuota.history.address import Address
+from kuota.history.charges import TooManyCharges
+from kuota.history.connection import HistoryUnavailable
+from kuota.history.database import read
+from kuota.kube.access import Access, UserInfo
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.resources import WORKLOADS
+from kuota.visibility.aggregated import AggregatedServer, forbidden
+from kuota.visibility.documents import ApiGroup, Documents, ServedResource, object_schema
+from kuota.visibility.responses import ApiResponse, failure, method_not_allowed
+
+MOST_READS = 4
+"""How many reports are computed at the same time."""
+_WORDS = ("since", "until", "by", "limit", "every")
+
+
+def _schemas(ref: Callable[[str], str]) -> Json:
+    text: Json = {"type": "string"}
+    items: Json = {"type": "array", "items": {"type": "object"}}
+    fields = {"apiVersion": text, "kind": text, "since": text, "until": text, "items": items}
+    return {kind: object_schema(**fields) for kind in api.KINDS.values()}
+
+
+GROUP = ApiGroup(
+    name=api.GROUP,
+    versions=(api.VERSION,),
+    resources=tuple(
+        ServedResource(report.value, kind, True, words=_WORDS) for report, kind in api.KINDS.items()
+    ),
+    schemas=_schemas,
+    package="dev.kuota.history",
+)
+
+
+class HistoryServer(AggregatedServer):
+    """Responds with reports. Reading a namespace requires permission to list its Workloads."""
+
+    def __init__(self, address: Address, client: Client, clock: Clock) -> None:
+        super().__init__(client, clock)
+        self._address = address
+        self._documents = Documents((GROUP,))
+        self._reads = asyncio.Semaphore(MOST_READS)
+
+    async def respond(
+        self, user: UserInfo, request: web.BaseRequest, path: str
+    ) -> ApiResponse | web.StreamResponse:
+        place = api.parse_path(path)
+        access = _access(request, place)
+        if not await self.allows(user, access):
+            return forbidden(user, access)
+        refused = method_not_allowed(request.method)
+        if refused is not None:
+            return refused
+        if place is None:
+            return self._document(path, request.headers.get("Accept", ""))
+        return await self._report(place, dict(request.query))
+
+    async def _report(self, place: api.Place, query: dict[str, str]) -> ApiResponse:
+        try:
+            question = api.parse_query(query, self._clock.now().timestamp())
+        except Invalid as error:
+            return failure(400, "BadRequest", str(error))
+        async with self._reads:
+            return await asyncio.to_thread(self._read, place, question)
+
+    def _read(self, place: api.Place, question: api.Question) -> ApiResponse:
+        try:
+            records = read(self._address, question.period.since, place.namespace)
+            return ApiResponse(status=200, body=api.document(place, question, records))
+        except HistoryUnavailable as error:
+            message = f"the history cannot be read: {error}"
+            return failure(503, "ServiceUnavailable", message)
+        except TooManyCharges as error:
+            return failure(413, "RequestEntityTooLarge", str(error))
+
+    def _document(self, path: str, accept: str) -> ApiResponse:
+        """Return a discovery or OpenAPI document."""
+        found = self._documents.find(path, accept)
+        if found is None:
+            return failure(404, "NotFound", "the server could not find the requested resource")
+        body, content_type = found
+        return ApiResponse(status=200, body=body, content_type=content_type)
+
+
+def _access(request: web.BaseRequest, place: api.Place | None) -> Access:
+    """Return what the caller must be allowed to do."""
+    if place is None:
+        verb = "get" if request.method == "HEAD" else request.method.lower()
+        return Access(verb=verb, path=request.rel_url.raw_path)
+    return Access(
+        verb="list",
+        group=WORKLOADS.group,
+        version=WORKLOADS.version,
+        resource=WORKLOADS.plural,
+        namespace=place.namespace or "",
+    )
