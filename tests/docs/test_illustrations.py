@@ -20,7 +20,7 @@ from kuota.cli.main import main
 from kuota.visibility.api import parse_path
 
 ILLUSTRATIONS = [each for page in pages() for each in blocks(page) if each.illustration]
-KUBECTL = ("get", "create", "set", "rollout", "apply", "delete", "diff")
+KUBECTL = ("get", "port-forward", "create", "set", "rollout", "apply", "delete", "diff")
 _INLINE = re.compile(r"`(kuota [a-z][^`]*)`")
 _PLACEHOLDER = re.compile(r"[A-Z]{2,}|…|\.\.\.")
 
