@@ -32,9 +32,6 @@ _POLL_S = 0.05
 _CONTROLLERS = (
     "job-controller",
     "cronjob-controller",
-    "deployment-controller",
-    "replicaset-controller",
-    "statefulset-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",
@@ -59,6 +56,8 @@ class KubeServer:
         self._shared = bool(etcd)
         self.certificates = Certificates(folder / "certs")
         self.kubeconfig = folder / "kubeconfig"
+        self.controllers = list(_CONTROLLERS)
+        """The controllers of Kubernetes that `kube-controller-manager` runs."""
         self._programs = found
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._etcd = etcd or f"http://127.0.0.1:{free_port()}"
@@ -224,7 +223,7 @@ class KubeServer:
     def _controller_flags(self) -> list[str]:
         return [
             f"--kubeconfig={self.kubeconfig}",
-            f"--controllers={','.join(_CONTROLLERS)}",
+            f"--controllers={','.join(self.controllers)}",
             "--leader-elect=false",
             "--secure-port=0",
             f"--service-account-private-key-file={self.certificates.file('accounts.key')}",

@@ -40,6 +40,7 @@ FRAMEWORKS = (
 SETTINGS = {"integrations": {"frameworks": list(FRAMEWORKS)}}
 GROUP = "kueue.x-k8s.io/pod-group-name"
 TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+CONTROLLERS = ("deployment-controller", "replicaset-controller", "statefulset-controller")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 LEADER_WORKER_SETS = Resource(
@@ -122,6 +123,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hooked]:
     with hooked(tmp_path_factory.mktemp("serving"), load(json.dumps(CONFIG | SETTINGS))) as made:
         # Garbage collector, operator and our controllers look for new kinds only now and then.
         asyncio.run(_define(made))
+        made.server.controllers += CONTROLLERS
         made.server.run("kube-controller-manager")
         yield made
 
