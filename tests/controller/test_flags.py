@@ -191,3 +191,12 @@ def test_in_a_pod_its_account_counts_unless_a_file_is_named(
     assert "https://home" == server("", {"HOME": str(tmp_path)})
     with pytest.raises(ConfigError):
         server("", {"HOME": "/nowhere"})
+
+
+def test_urls_of_exporters_are_validated_with_all_other_flags() -> None:
+    with pytest.raises(Rejected) as rejected:
+        settings(
+            Flags(dcgm_exporter=("dcgm:9400",), dcgm_prometheus="ftp://x", parts="nothing"), {}
+        )
+    assert 2 == sum("not a URL" in each for each in rejected.value.faults)
+    assert any("--parts" in each for each in rejected.value.faults)

@@ -283,3 +283,20 @@ def test_the_manifests_are_plain_yaml_without_references() -> None:
     text = dumped(made)
     assert "&id" not in text
     assert made == list(yaml.safe_load_all(text))
+
+
+def test_readings_of_gpus_become_arguments_of_the_controller() -> None:
+    (container,) = _containers(Settings(dcgm_exporter="http://dcgm:9400/metrics", idle_after=60))
+    assert [
+        "--dcgm-exporter=http://dcgm:9400/metrics",
+        "--idle-below=5",
+        "--idle-after=60",
+    ] == container["args"][-3:]
+    (plain,) = _containers(Settings(idle_after=60))
+    assert not any("idle" in each for each in plain["args"])
+
+
+def _containers(settings: Settings) -> list[Json]:
+    (found,) = [each for each in objects(settings) if each["kind"] == "Deployment"]
+    containers: list[Json] = found["spec"]["template"]["spec"]["containers"]
+    return containers

@@ -13,7 +13,7 @@ import yaml
 
 from kuota.install.chart import generated
 from kuota.install.monitoring.alerts import ALERTS
-from kuota.install.monitoring.objects import DASHBOARDS, dashboards, prometheus_rule
+from kuota.install.monitoring.objects import DASHBOARDS, grafana_dashboards, prometheus_rule
 from kuota.install.monitoring.promql import faults, of_job, of_leader, selectors
 from kuota.install.monitoring.table import Query, alert_faults, dashboard_faults, panel
 from kuota.install.settings import Settings
@@ -91,9 +91,13 @@ def test_every_alert_has_a_section_in_the_runbooks() -> None:
 
 
 def test_the_chart_contains_dashboards_and_alerts_behind_values() -> None:
-    settings = Settings(namespace="{{ .Release.Namespace }}", alerts=True, dashboards=True)
+    settings = Settings(namespace="{{ .Release.Namespace }}", alerts=True, grafana_dashboards=True)
     for file, condition, made in (
-        ("dashboards.yaml", ".Values.dashboards.enabled", dashboards(settings)),
+        (
+            "grafana-dashboards.yaml",
+            ".Values.grafanaDashboards.enabled",
+            grafana_dashboards(settings),
+        ),
         ("alerts.yaml", ".Values.alerts.enabled", prometheus_rule(settings)),
     ):
         text = generated()[file]
@@ -105,11 +109,11 @@ def test_the_chart_contains_dashboards_and_alerts_behind_values() -> None:
             "namespace: {{ .Release.Namespace }}", 'namespace: "{{ .Release.Namespace }}"'
         )
         assert made == list(yaml.safe_load_all(quoted))
-        assert [] == (prometheus_rule if "alerts" in file else dashboards)(Settings())
+        assert [] == (prometheus_rule if "alerts" in file else grafana_dashboards)(Settings())
 
 
 def test_dashboards_are_what_the_sidecar_of_grafana_collects() -> None:
-    for each in dashboards(Settings(dashboards=True)):
+    for each in grafana_dashboards(Settings(grafana_dashboards=True)):
         assert "1" == each["metadata"]["labels"]["grafana_dashboard"]
         (model,) = map(json.loads, each["data"].values())
         ids = [shown["id"] for shown in model["panels"]]

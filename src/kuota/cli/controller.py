@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .idle_options import idle_options
 from .plugins import load_plugins
 
 
@@ -58,6 +59,19 @@ from .plugins import load_plugins
     metavar="NAME,…",
     help="The common names of the certificates of such proxies. The default is any.",
 )
+@click.option(
+    "--dcgm-exporter",
+    multiple=True,
+    metavar="URL",
+    help="Read the utilization of GPUs from dcgm-exporters. All addresses of the host are read.",
+)
+@click.option(
+    "--dcgm-prometheus",
+    default="",
+    metavar="URL",
+    help="Read the utilization of GPUs from a Prometheus that scrapes dcgm-exporters.",
+)
+@idle_options
 @click.option("--zap-log-level", "log_level", default="", metavar="LEVEL")
 @click.option("--zap-encoder", "log_encoder", default="", metavar="json|console")
 @click.option(

@@ -257,7 +257,7 @@ class Installing:
 
 
 def _worded(error: ApiError, obj: Json) -> str:
-    if isinstance(error, NotFound) and obj["kind"] == "ServiceMonitor":
+    if isinstance(error, NotFound) and obj["kind"] in ("ServiceMonitor", "PrometheusRule"):
         return "the cluster has no such kind; install the Prometheus operator first"
     return rejection(error)
 

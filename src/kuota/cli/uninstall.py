@@ -70,6 +70,8 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
         settings = Settings(
             namespace=choice.namespace or NAMESPACE,
             service_monitor=True,
+            alerts=True,
+            grafana_dashboards=True,
             queue_name_policy=True,
             dashboard=True,
             history=True,

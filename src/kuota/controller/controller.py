@@ -29,6 +29,7 @@ from kuota.kube.retry import Rates
 from kuota.memory import calm_collector
 from kuota.metrics.runtime import Runtime
 
+from .devices import watch_devices
 from .flags import Settings
 from .history import LEASE_SUFFIX, HistoryPart
 from .leadership import Leadership, leadership
@@ -174,12 +175,20 @@ class Controller:
             found.append(self._leadership.run())
         if self._history is not None and self._leadership is not None:
             return [*found, self._history.record(self._leadership)]
+        if self._settings.devices.sources and self._leadership is not None:
+            found.append(self._watch_devices(self._leadership))
         found.append(self._control())
         return found
 
     async def _visibility(self, at: socket.socket) -> None:
         part = VisibilityPart(self._settings, self._clients.every_replica, self._clock)
         await part.run(await self._made, at)
+
+    async def _watch_devices(self, leadership: Leadership) -> None:
+        system, metrics = await asyncio.shield(self._made), await self._metrics.metrics()
+        await leadership.leading()
+        client = self._clients.leading
+        await watch_devices(self._settings.devices, system, metrics, client, self._clock)
 
     async def _dashboard(self, at: socket.socket) -> None:
         from .dashboard import DashboardPart

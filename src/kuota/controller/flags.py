@@ -24,7 +24,10 @@ from kuota.history.address import parsed as database
 from kuota.kube.config import SERVICE_ACCOUNT, connection, from_kubeconfig, in_cluster
 from kuota.kube.errors import ConfigError
 from kuota.loopback import is_loopback
+from kuota.utilization.sources import DeviceSources
+from kuota.view.idle import IdlePolicy
 
+from .devices import DeviceSettings
 from .logs import LogError, LogStyle, style
 
 if TYPE_CHECKING:
@@ -75,6 +78,10 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     log_devel: bool = False
     verbosity: int = 0
     plain_metrics: bool = False
+    dcgm_exporter: tuple[str, ...] = ()
+    dcgm_prometheus: str = ""
+    idle_below: float = IdlePolicy().threshold_percent
+    idle_after: float = IdlePolicy().after_s
     dashboard_address: str = ""
     dashboard_actions: bool = False
     dashboard_proxy_ca: str = ""
@@ -105,6 +112,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log: LogStyle = LogStyle()
     plain_metrics: bool = False
     """Whether metrics are served without TLS, which requires a loopback address."""
+    devices: DeviceSettings = DeviceSettings()
     dashboard: DashboardSettings = DashboardSettings()
     history: Database | None = None
     """Where the part `history` stores its records; None without this part."""
@@ -154,6 +162,8 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
     except ConfigError as error:
         faults.append(str(error))
     dashboard = _dashboard(flags, faults)
+    sources = DeviceSources(flags.dcgm_exporter, flags.dcgm_prometheus)
+    faults += [f"--dcgm-exporter, --dcgm-prometheus: {each}" for each in sources.faults()]
     if flags.plain_metrics:
         faults += _plain_faults(config.metrics.bind_address)
     history = _history(flags.history_database, parts, faults)
@@ -166,6 +176,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
         parts=parts,
         log=log,
         plain_metrics=flags.plain_metrics,
+        devices=DeviceSettings(sources, IdlePolicy(flags.idle_below, flags.idle_after)),
         dashboard=dashboard,
         history=history,
     )

@@ -53,6 +53,10 @@ class MetricsPart:
             attach_dispatch_observer(metrics, system.checks.multikueue.dispatcher)
         self._watching.set_result(metrics)
 
+    async def metrics(self) -> Metrics:
+        """Return the metrics once a system is observed."""
+        return await asyncio.shield(self._watching)
+
     async def run(self, leadership: Leadership | None, at: socket.socket | None) -> None:
         """Serve on the socket, if there is one, until cancelled."""
         metrics = await self._watching

@@ -23,7 +23,7 @@ from .dashboard import dashboard
 from .deployment import disruption_budget, secret, service_account
 from .fairness import fairness
 from .history import history, history_api_service
-from .monitoring.objects import dashboards, prometheus_rule
+from .monitoring.objects import grafana_dashboards, prometheus_rule
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor
 from .objects import definitions
 from .queue_policy import queue_policy
@@ -51,7 +51,7 @@ _TEMPLATES: tuple[tuple[str, str, Made], ...] = (
     ("network-policy", ".Values.networkPolicy.enabled", network_policy),
     ("service-monitor", ".Values.enablePrometheus", service_monitor),
     ("alerts", ".Values.alerts.enabled", prometheus_rule),
-    ("dashboards", ".Values.dashboards.enabled", dashboards),
+    ("grafana-dashboards", ".Values.grafanaDashboards.enabled", grafana_dashboards),
     (
         "disruption-budget",
         "and .Values.controllerManager.podDisruptionBudget.enabled "
@@ -63,7 +63,9 @@ _TEMPLATES: tuple[tuple[str, str, Made], ...] = (
 
 def generated() -> dict[str, str]:
     """The text of each generated template, by file name."""
-    settings = Settings(namespace=_NAMESPACE, service_monitor=True, alerts=True, dashboards=True)
+    settings = Settings(
+        namespace=_NAMESPACE, service_monitor=True, alerts=True, grafana_dashboards=True
+    )
     texts = {
         f"{name}.yaml": _HEADER + _conditional(condition, _text(made(settings)))
         for name, condition, made in _TEMPLATES

@@ -106,10 +106,23 @@ def _pod(settings: Settings) -> Json:
     return spec
 
 
+def _device_arguments(settings: Settings) -> list[str]:
+    """Where the utilization of GPUs is read, and when one is idle."""
+    sources = (
+        ("--dcgm-exporter", settings.dcgm_exporter),
+        ("--dcgm-prometheus", settings.dcgm_prometheus),
+    )
+    found = [f"{flag}={url}" for flag, url in sources if url]
+    if found:
+        found += [f"--idle-below={settings.idle_below:g}", f"--idle-after={settings.idle_after}"]
+    return found
+
+
 def _container(settings: Settings) -> Json:
     arguments = [f"--config=/{CONFIG_KEY}", f"--zap-log-level={settings.log_level}"]
     if settings.feature_gates:
         arguments.append(f"--feature-gates={settings.feature_gates}")
+    arguments += _device_arguments(settings)
     return {
         "name": "manager",
         "image": settings.image,

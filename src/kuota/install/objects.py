@@ -30,7 +30,7 @@ from .deployment import (
 )
 from .fairness import fairness
 from .history import history, history_api_service
-from .monitoring.objects import dashboards, prometheus_rule
+from .monitoring.objects import grafana_dashboards, prometheus_rule
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor, services
 from .queue_policy import queue_policy
 from .rbac import controller_roles, people_roles
@@ -81,7 +81,7 @@ def parts(settings: Settings) -> list[Json]:
         *history(settings),
         *service_monitor(settings),
         *prometheus_rule(settings),
-        *dashboards(settings),
+        *grafana_dashboards(settings),
     ]
 
 
@@ -131,6 +131,7 @@ _ALL = (
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
     Resource("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor"),
+    Resource("monitoring.coreos.com", "v1", "prometheusrules", "PrometheusRule"),
     Resource(_RBAC, "v1", "roles", "Role"),
     Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
     _of_cluster(_RBAC, "clusterroles", "ClusterRole"),

@@ -54,7 +54,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fairness: bool = True
     service_monitor: bool = False
     alerts: bool = False
-    dashboards: bool = False
+    grafana_dashboards: bool = False
+    dcgm_exporter: str = ""
+    dcgm_prometheus: str = ""
+    idle_below: float = 5.0
+    idle_after: int = 1800
     network_policy: bool = True
     disruption_budget: bool = True
     queue_name_policy: bool = False
@@ -83,7 +87,11 @@ VALUES: Mapping[str, str] = {
     "controllerManager.manager.priorityClassName": "priority_class",
     "controllerManager.podDisruptionBudget.enabled": "disruption_budget",
     "alerts.enabled": "alerts",
-    "dashboards.enabled": "dashboards",
+    "grafanaDashboards.enabled": "grafana_dashboards",
+    "deviceMetrics.dcgmExporter": "dcgm_exporter",
+    "deviceMetrics.idleAfterSeconds": "idle_after",
+    "deviceMetrics.idleBelowPercent": "idle_below",
+    "deviceMetrics.prometheus": "dcgm_prometheus",
     "dashboard.actions": "dashboard_actions",
     "dashboard.enabled": "dashboard",
     "enablePrometheus": "service_monitor",

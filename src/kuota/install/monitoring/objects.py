@@ -127,9 +127,9 @@ def _rule(alert: Alert) -> Json:
     }
 
 
-def dashboards(settings: Settings) -> list[Json]:
+def grafana_dashboards(settings: Settings) -> list[Json]:
     """The dashboards, for the sidecar of Grafana that collects ConfigMaps with this label."""
-    if not settings.dashboards:
+    if not settings.grafana_dashboards:
         return []
     return [
         named_object(
