@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from control.objects import flavor
 from dashboard.test_visible import MINE, World
 from kuota.api.base import Json, Key
 from kuota.dashboard.models.nodes import nodes_model
 from kuota.dashboard.models.topology import topology_model
-from kuota.dashboard.shapes import NodeAmounts
+from kuota.dashboard.shapes import NodeAmounts, Ref
 from kuota.view.devices import DeviceRow
 from kuota.view.observed import ObservedState
 
@@ -55,6 +57,17 @@ def test_nodes_show_requests_contents_and_devices() -> None:
     assert ("mine-w0-pod", "mine-w0") == (device.holder.name, device.workload.name)
     world.observed.drop("Pod", Key(MINE, "mine-w0-pod"))
     assert ("8", "0", "8", 0) == _cpu(nodes_model(world.observed).nodes[0].resources)
+
+
+def test_an_idle_device_says_since_when_and_names_its_workload() -> None:
+    row = DeviceRow("n", "gpu", "d", held=True, namespace=MINE, pod="gone", workload="w")
+    idle = msgspec.structs.replace(row, idle_since="2026-01-01T00:00:00Z")
+    (node,) = nodes_model(ObservedState(), [idle]).nodes
+    (device,) = node.devices
+    assert ("2026-01-01T00:00:00Z", Ref(kind="Workload", name="w", namespace=MINE)) == (
+        device.idle_since,
+        device.workload,
+    )
 
 
 def test_a_device_of_an_unknown_node_is_still_shown() -> None:

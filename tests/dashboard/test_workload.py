@@ -217,6 +217,9 @@ def test_pods_and_their_failures_belong_to_the_workload() -> None:
         observed.put(over)
         row = workload_row(over, observed)
         assert (LiveState.FAILED, "no data") == (row.state, row.why)
+        assert "failed" == workload_row(over, observed, pods=False).why
+        without = workload_model(over, observed, may_read_pods=False)
+        assert ("failed", []) == (without.row.why, without.pods)
         assert frozenset({key}) == observed.drop("Pod", Key("team", "p"))
         assert "failed" == workload_row(over, observed).why
 

@@ -12,6 +12,7 @@ import msgspec
 from kuota.api.base import Key
 from kuota.failures import report
 from kuota.view.observed import ObservedState
+from kuota.view.workload_state import OVER
 
 from .feed import Feed
 from .models.rows import workload_row
@@ -22,17 +23,24 @@ SLICE_S = 0.005
 
 
 class RenderedRow(msgspec.Struct, frozen=True):
-    """One row. `hiding` lacks the reference to a Workload of the namespace `refers`."""
+    """One row. `hiding` is for viewers who may not read everything that the row tells.
+
+    It lacks the reference to a Workload of the namespace `refers`, or what pods of the namespace
+    `pods_of` told. A row has at most one of both: a preempted job has not failed.
+    """
 
     json: bytes
     order: str
     cluster_queue: str
     refers: str = ""
+    pods_of: str = ""
     hiding: bytes = b""
 
     def seen_by(self, scope: Scope) -> bytes:
-        """Return the row for a viewer who may read it."""
-        hides = self.refers and not visible(scope.workloads, self.refers)
+        """Return the row for a viewer who may read the Workload."""
+        hides = (self.refers and not visible(scope.workloads, self.refers)) or (
+            self.pods_of and not visible(scope.pods, self.pods_of)
+        )
         return self.hiding if hides else self.json
 
 
@@ -102,19 +110,23 @@ class Rows:
             return
         try:
             row = workload_row(workload, self._state)
+            plain = row
+            if row.state in OVER:
+                plain = workload_row(workload, self._state, pods=False)
         except Exception as error:
             # One Workload that no code expected must not hide the others.
             report("dashboard", error, f"the row of Workload {key} cannot be rendered")
             return
         other = row.preempted_by
         refers = other.namespace if other is not None and other.namespace != key.namespace else ""
-        hiding = msgspec.structs.replace(row, preempted_by=None) if refers else None
+        hiding = msgspec.structs.replace(plain, preempted_by=None)
         self._rows[key] = RenderedRow(
             json=msgspec.json.encode(row),
             order=row.order,
             cluster_queue=row.cluster_queue,
             refers=refers,
-            hiding=msgspec.json.encode(hiding) if hiding is not None else b"",
+            pods_of=key.namespace if plain != row else "",
+            hiding=msgspec.json.encode(hiding) if refers or plain != row else b"",
         )
         if row.order:
             self._pending.setdefault(row.cluster_queue, {})[key] = row.order

@@ -101,13 +101,12 @@ class WorkloadView:
                 why=why,
                 note=note,
                 devices=devices,
+                may_read_pods=visible(scope.pods, namespace),
             ),
             lambda each: visible(scope.workloads, each),
         )
         if model is None:
             raise missing
-        if not visible(scope.pods, namespace):
-            model = msgspec.structs.replace(model, pods=[], devices=[])
         body = msgspec.json.encode(model)
         self._load.record(id(self), time.perf_counter() - began)
         return body

@@ -33,7 +33,10 @@ def nodes_model(
 def device(row: DeviceRow, observed: ObservedState) -> Device:
     """Return a device with its holder and the workload of it."""
     pod = observed.objects["Pod"].get(Key(row.namespace, row.pod)) if row.pod else None
-    workload = observed.workload_of_pod(pod) if pod is not None else None
+    found = observed.workload_of_pod(pod) if pod is not None else None
+    workload = workload_ref(found) if found is not None else None
+    if workload is None and row.workload:
+        workload = Ref(kind="Workload", name=row.workload, namespace=row.namespace)
     holder = Ref(kind="Pod", name=row.pod, namespace=row.namespace) if row.pod else None
     return Device(
         node=row.node,
@@ -42,8 +45,9 @@ def device(row: DeviceRow, observed: ObservedState) -> Device:
         held=row.held,
         holder=holder,
         job=row.job,
-        workload=workload_ref(workload) if workload is not None else None,
+        workload=workload,
         since=row.since,
+        idle_since=row.idle_since,
         utilization_percent=row.utilization_percent,
         memory_used_bytes=row.memory_used_bytes,
         memory_total_bytes=row.memory_total_bytes,

@@ -47,11 +47,14 @@ _REASONS = {
 """The condition whose reason explains a state."""
 
 
-def workload_row(workload: Json, observed: ObservedState) -> WorkloadRow:
-    """Return the row of a Workload that `observed` has."""
+def workload_row(workload: Json, observed: ObservedState, *, pods: bool = True) -> WorkloadRow:
+    """Return the row of a Workload that `observed` has.
+
+    `pods` is whether the viewer may read the pods of its job, which may tell why the job failed.
+    """
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     key = Key(str(metadata.get("namespace") or ""), str(metadata["name"]))
-    failed = _failed(workload, observed)
+    failed = _failed(workload, observed) if pods else {}
     now = state(workload, failed)
     kind, job = owner(workload)
     return WorkloadRow(

@@ -52,17 +52,17 @@ def workload_model(
     why: WhyRow | None = None,
     note: str = "",
     devices: Sequence[DeviceRow] = (),
+    may_read_pods: bool = True,
 ) -> WorkloadModel:
     """Return the model of a Workload that `observed` has.
 
     `events` may include those of other objects. `record` is the history of the job, `why` the
-    scheduler's explanation, and `note` the reason why there is none.
+    scheduler's explanation, and `note` the reason why there is none. Without `may_read_pods`,
+    nothing is shown that only the pods of the job tell.
     """
     spec, metadata = workload.get("spec") or {}, workload["metadata"]
-    row = workload_row(workload, observed)
-    known, pods = list(events), observed.pods_of(workload)
-    names = {str(each["metadata"]["name"]) for each in pods}
-    held = [each for each in devices if each.namespace == row.namespace and each.pod in names]
+    row = workload_row(workload, observed, pods=may_read_pods)
+    known, pods = list(events), observed.pods_of(workload) if may_read_pods else []
     return WorkloadModel(
         row=row,
         uid=str(metadata.get("uid") or ""),
@@ -76,13 +76,19 @@ def workload_model(
         explanation=why,
         note=note,
         preempts=_preempted(workload, observed),
-        devices=[device(each, observed) for each in held],
+        devices=[device(each, observed) for each in devices if _holds(each, pods)],
         labels=dict(metadata.get("labels") or {}),
         time_limit_seconds=spec.get("maximumExecutionTimeSeconds"),
         requeue_at=_requeue_at(workload),
         priority_classes=_classes(observed),
         actions=_actions(row),
     )
+
+
+def _holds(row: DeviceRow, pods: Iterable[Json]) -> bool:
+    """Whether one of the pods holds the device."""
+    keys = ((each["metadata"].get("namespace"), each["metadata"]["name"]) for each in pods)
+    return bool(row.pod) and (row.namespace, row.pod) in keys
 
 
 def _typed(workload: Json) -> Json:
