@@ -29,7 +29,7 @@ def pod(name: str, workload: str) -> Json:
             "namespace": "team",
             "annotations": {"kueue.x-k8s.io/workload": workload} if workload else {},
         },
-        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
+        "spec": {"containers": [{"name": "main", "image": "i", "resources": {"limits": limits}}]},
     }
 
 
