@@ -22,7 +22,7 @@ from kuota.runner.inventory import is_pretended
 from kuota.runner.runner import Runner
 from kuota.runner.usage import UsageSampler
 from kuota.server.api import ApiServer
-from kuota.utilization.monitor import IdleMonitor, Observe
+from kuota.utilization.monitor import IdleMonitor, Observe, Record
 from kuota.view.idle import DeviceHolder, HeldDevice, IdlePolicy
 
 from .device_extension import DeviceExtension
@@ -111,10 +111,15 @@ class MachineDevices:
 
 
 def serve_devices(
-    api: ApiServer, devices: MachineDevices, policy: IdlePolicy, events: Recorder, observe: Observe
+    api: ApiServer,
+    devices: MachineDevices,
+    policy: IdlePolicy,
+    events: Recorder,
+    observe: Observe,
+    record: Record | None = None,
 ) -> IdleMonitor:
     """Serve the devices, and return the monitor that finds idle ones while it runs."""
-    monitor = IdleMonitor(devices, policy, events, observe=observe)
+    monitor = IdleMonitor(devices, policy, events, observe=observe, record=record)
     api.extensions.append(
         DeviceExtension(
             devices.runner.devices,
