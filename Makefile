@@ -33,6 +33,7 @@ kube-server:
 kube-operators:
 	@scripts/operators $(OPERATORS)
 	@scripts/autoscalers
+	@scripts/kwok
 
 test-kube: $(DEV)  ## run tests/cluster on a real API server; ARGS selects some
 	@scripts/test-kube $(BIN)/python $(ARGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The body of scripts/operators and scripts/autoscalers, which set `table`, `ours` and `cache`.
+# The body of scripts/operators, scripts/autoscalers and scripts/kwok, which set `table`, `ours` and `cache`.
 
 lack() {
   say "no $program, tests that need them are skipped: $*"

@@ -30,7 +30,7 @@ def _printed(script: str) -> dict[str, Path]:
 @cache
 def provided() -> dict[str, Path]:
     """The controllers that `make kube` has provided, by name."""
-    found = _printed("operators") | _printed("autoscalers")
+    found = _printed("operators") | _printed("autoscalers") | _printed("kwok")
     return {name: path for name, path in found.items() if name != "crds"}
 
 

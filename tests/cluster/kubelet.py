@@ -29,11 +29,14 @@ _OVER = ("Succeeded", "Failed")
 class Kubelet:
     """`ready` says whether pods that start become ready, `brief` whether they succeed at once.
 
+    Without `runs`, another program runs the pods, and this one only watches them.
+
     `changed` is called whenever any pod is seen to change.
     """
 
     def __init__(self, client: Client, changed: Callable[[], None], *, binds: bool = True) -> None:
         self.ready = True
+        self.runs = True
         self.brief = False
         self.binds = binds
         self.pods: Informer[Json] = Informer(client, PODS)
@@ -112,6 +115,8 @@ class Kubelet:
 
     async def _move(self, pod: Json) -> None:
         meta = pod["metadata"]
+        if not self.runs:
+            return
         if meta.get("deletionTimestamp"):
             if not self._holds:
                 await self._leave(pod)

@@ -35,6 +35,59 @@ VALIDATORS = Resource(
 _TRAINING_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 """Where the training operator expects certificates. It has no option for that."""
 _TRAINING_NAMESPACE = "kubeflow"
+KWOK_LEASE_S = 20
+"""How long a heartbeat of KWOK's nodes is valid."""
+_KWOK_STAGES = """
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: node-is-ready}
+spec:
+  resourceRef: {apiGroup: v1, kind: Node}
+  selector:
+    matchExpressions:
+    - key: '.status.conditions.[] | select( .type == "Ready" ) | .status'
+      operator: NotIn
+      values: ["True"]
+  next:
+    statusTemplate: |
+      phase: Running
+      conditions:
+      - type: Ready
+        status: "True"
+        reason: KubeletReady
+        message: ""
+        lastHeartbeatTime: {{ Now | Quote }}
+        lastTransitionTime: {{ Now | Quote }}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-runs}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+    - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
+    - {key: .status.phase, operator: In, values: [Pending]}
+  next:
+    statusTemplate: |
+      phase: Running
+      startTime: {{ Now | Quote }}
+      conditions:
+      - {type: Initialized, status: "True"}
+      - {type: ContainersReady, status: "True"}
+      - {type: Ready, status: "True"}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-ends}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+    - {key: .metadata.deletionTimestamp, operator: Exists}
+  next: {delete: true}
+"""
+"""Nodes are ready, and pods run until they are deleted. By default, KWOK ends pods of Jobs."""
 
 
 @asynccontextmanager
@@ -129,11 +182,21 @@ def _karpenter(folder: Path, certificates: Path) -> list[str]:
     return [*ports, *batches, "--disable-leader-election=true"]
 
 
+def _kwok(folder: Path, certificates: Path) -> list[str]:
+    config = folder / "stages.yaml"
+    config.write_text(_KWOK_STAGES)
+    nodes = "--manage-nodes-with-label-selector=test/kwok=true"
+    lease = f"--node-lease-duration-seconds={KWOK_LEASE_S}"
+    server = f"--server-address=127.0.0.1:{free_port()}"
+    return [nodes, lease, server, f"--config={config}"]
+
+
 _FLAGS: dict[str, Callable[[Path, Path], list[str]]] = {
     "jobset": _configured("config.jobset.x-k8s.io/v1alpha1"),
     "lws": _configured("config.lws.x-k8s.io/v1alpha1"),
     "karpenter": _karpenter,
     "kuberay": _kuberay,
+    "kwok": _kwok,
     "training-operator": _training,
 }
 
