@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -271,6 +272,11 @@ def topology() -> shapes.TopologyModel:
     return shapes.TopologyModel(flavors=[flavor], notes=["one node has no label"])
 
 
+def _wave(at: int, share: int) -> int:
+    """Usage that is higher by day than by night."""
+    return max(0, round(3 + 3 * math.sin((at + 6 * share) / 7) + at * share % 3 - 1))
+
+
 def teams() -> shapes.TeamsModel:
     steps = 48
     found = [
@@ -279,19 +285,19 @@ def teams() -> shapes.TeamsModel:
             resources=[
                 shapes.ResourceSeries(
                     resource=GPU,
-                    used=[float((at * 7 + len(name)) % 6) for at in range(steps)],
+                    used=[float(_wave(at, share)) for at in range(steps)],
                     hours=[0.5] * steps,
                     lost=[0.1] * steps,
                     quota=4,
                 )
             ],
-            waiting=[float(at % 4) for at in range(steps)],
-            running=[2.0] * steps,
+            waiting=[float(max(0, _wave(at + 5, share) - 3)) for at in range(steps)],
+            running=[float(_wave(at, share) // 2) for at in range(steps)],
             submitted=[1] * steps,
             finished=[1] * steps,
-            preemptions=[int(at % 11 == 0) for at in range(steps)],
+            preemptions=[int(at % 17 == 4 * share) for at in range(steps)],
         )
-        for name in ("research", "vision", "speech")
+        for name, share in (("research", 1), ("vision", 2), ("speech", 3))
     ]
     times = [ago(30 * (steps - at)) for at in range(steps)]
     return shapes.TeamsModel(

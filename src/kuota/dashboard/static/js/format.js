@@ -67,6 +67,11 @@ export function shortResource(resource) {
   return name === "gpu" ? "GPU" : name === "cpu" ? "CPU" : name;
 }
 
+/** The name of a job that is given with its kind: "Job/train". @param {string} job */
+export function jobName(job) {
+  return job.split("/").at(-1) ?? job;
+}
+
 /** Accelerators first, then by name. @param {string} a @param {string} b */
 export function byResource(a, b) {
   return Number(b.includes("/")) - Number(a.includes("/")) || a.localeCompare(b);

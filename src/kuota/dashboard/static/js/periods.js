@@ -3,6 +3,7 @@
 
 /** Name, words, length, and the step of a chart. */
 const PERIODS = [
+  ["1h", "1 h", 3600, 60],
   ["6h", "6 h", 6 * 3600, 300],
   ["1d", "1 day", 86_400, 900],
   ["7d", "7 days", 7 * 86_400, 2 * 3600],

@@ -30,6 +30,11 @@ export function apply(rows, { upsert = [], remove = [] }) {
   for (const row of upsert) rows.set(row.key, complete(row));
 }
 
+/** Why a workload does not run, as a phrase of its own. @param {WorkloadRow} row */
+export function reasonOf(row) {
+  return row.state === "PREEMPTED" && row.why.startsWith("by ") ? `preempted ${row.why}` : row.why;
+}
+
 /** Groups of states that filters offer besides the states themselves. */
 export const GROUPS = {
   waiting: ["PENDING", "PREEMPTED", "QUOTARESERVED"],

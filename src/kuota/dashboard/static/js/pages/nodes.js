@@ -2,7 +2,7 @@
 // Nodes and their devices: what is in use, by whom, and how much of it is really used.
 
 import { html } from "../dom.js";
-import { byResource, bytes, counted, shortResource } from "../format.js";
+import { byResource, bytes, counted, jobName, shortResource } from "../format.js";
 import { Age, Badge, Empty, Note, PageHead, Reference, Text } from "../parts/basics.js";
 import { Live } from "../parts/live.js";
 import { Bar } from "../parts/quota.js";
@@ -49,7 +49,7 @@ function Node({ node }) {
     ${node.devices.length > 0 && html`<h3>Devices</h3><ul class="devices">${node.devices.map((each) => html`<${Device} key=${each.resource + each.id} device=${each} />`)}</ul>`}
     ${(node.contents.length > 0 || node.hiddenPods > 0) && html`<h3>Pods</h3><ul class="chips small">
       ${node.contents.map((each) => html`<li key=${each.owner.namespace + each.owner.name}>
-        <${Reference} to=${each.owner}>${each.owner.namespace}/${each.job || each.owner.name}<//> <span class="muted">× ${each.pods}</span></li>`)}
+        <${Reference} to=${each.owner}>${each.owner.namespace}/${jobName(each.job) || each.owner.name}<//> <span class="muted">× ${each.pods}</span></li>`)}
       ${node.hiddenPods > 0 && html`<li class="muted">${counted(node.hiddenPods, "pod")} of other teams</li>`}</ul>`}
   </section>`;
 }
@@ -69,7 +69,7 @@ function Holder({ device }) {
   if (!device.held) return html`<p class="small muted">free</p>`;
   const since = device.since && html` <span class="muted nowrap">for <${Age} since=${device.since} /></span>`;
   const { workload, holder } = device;
-  if (workload) return html`<p class="small"><${Reference} to=${workload}>${workload.namespace}/${device.job || workload.name}<//>${since}</p>`;
+  if (workload) return html`<p class="small"><${Reference} to=${workload}>${workload.namespace}/${jobName(device.job) || workload.name}<//>${since}</p>`;
   if (holder) return html`<p class="small"><${Reference} to=${holder} />${since}</p>`;
   return html`<p class="small">held by another team${since}</p>`;
 }

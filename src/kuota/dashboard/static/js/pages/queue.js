@@ -10,6 +10,7 @@ import { Live } from "../parts/live.js";
 import { QuotaLegend, Quotas } from "../parts/quota.js";
 import { VirtualTable } from "../parts/virtual.js";
 import { address } from "../router.js";
+import { reasonOf } from "../rows.js";
 
 /** @param {{session: any, place: any}} properties */
 export function QueuePage({ session, place }) {
@@ -83,7 +84,7 @@ function LocalQueues({ session, queues }) {
       <td class="number">${each.pending}</td><td class="number">${each.admitted}</td>
       <td>${each.stopPolicy !== "None" ? html`<${Badge} tone="wait" icon="pause">stopped (${each.stopPolicy})<//>`
         : each.inactive ? html`<${Text}>${each.inactive}<//>` : html`<${Badge} tone="good" icon="check">active<//>`}</td>
-      ${session.actions && html`<td><${Actions} session=${session} label="LocalQueue ${each.namespace}/${each.name}"
+      ${session.actions && html`<td class="end"><${Actions} session=${session} label="LocalQueue ${each.namespace}/${each.name}"
         actions=${[each.stopPolicy !== "None" ? "resumeQueue" : "stopQueue"]}
         target=${{ kind: "LocalQueue", namespace: each.namespace, name: each.name }} /></td>`}
     </tr>`)}</tbody></table></div></section>`;
@@ -111,5 +112,5 @@ function pendingCells(row, position) {
     <div role="cell" class="cell-state"><${State} state=${row.state} /></div>
     <div role="cell" class="cell-priority number">${row.priority}</div>
     <div role="cell" class="cell-age number"><${Age} since=${row.since || row.created} /></div>
-    <div role="cell" class="cell-why"><span class="clip-2" title=${row.why}><${Text}>${row.why}<//></span></div>`;
+    <div role="cell" class="cell-why"><span class="clip-2" title=${row.why}><${Text}>${reasonOf(row)}<//></span></div>`;
 }

@@ -2,7 +2,7 @@
 // A picture of the domains of each flavor with a topology, and of what runs in them.
 
 import { html } from "../dom.js";
-import { byResource, counted, shortResource } from "../format.js";
+import { byResource, counted, jobName, shortResource } from "../format.js";
 import { Empty, Note, PageHead, Reference, Text } from "../parts/basics.js";
 import { Select } from "../parts/filters.js";
 import { Live } from "../parts/live.js";
@@ -66,7 +66,7 @@ function Contents({ domain }) {
   if (!domain.contents.length && !domain.hiddenPods) return html`<p class="small muted">empty</p>`;
   return html`<ul class="chips small">
     ${domain.contents.map((each) => html`<li key=${`${each.workload.namespace}/${each.workload.name}`}>
-      <${Reference} to=${each.workload}>${each.workload.namespace}/${each.job}<//> <span class="muted">× ${each.pods}</span></li>`)}
+      <${Reference} to=${each.workload}>${each.workload.namespace}/${jobName(each.job) || each.workload.name}<//> <span class="muted">× ${each.pods}</span></li>`)}
     ${domain.hiddenPods > 0 && html`<li class="muted">${counted(domain.hiddenPods, "pod")} of other teams</li>`}
   </ul>`;
 }

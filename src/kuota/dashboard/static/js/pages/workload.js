@@ -9,7 +9,7 @@ import { Live } from "../parts/live.js";
 import { Pods } from "../parts/pods.js";
 import { Timeline } from "../parts/timeline.js";
 import { Checks, Conditions, Devices, Events, Labels, PodSets } from "../parts/workload-details.js";
-import { complete } from "../rows.js";
+import { complete, reasonOf } from "../rows.js";
 import { address } from "../router.js";
 
 /** @param {{session: any, place: any}} properties */
@@ -50,12 +50,13 @@ function Workload({ session, model, row }) {
 }
 
 function Why({ row, explained }) {
-  const why = row.why === explained ? "" : row.why;
+  const reason = reasonOf(row);
+  const why = row.why === explained ? "" : reason.charAt(0).toUpperCase() + reason.slice(1);
   if (!why && !row.wayOut && !row.preemptedBy) return null;
   const tone = ["FAILED", "TIMEOUT"].includes(row.state) ? "bad" : row.state === "ADMITTED" || row.state === "SUCCEEDED" ? "" : "wait";
   return html`<${Note} tone=${tone}>
     ${why && html`<p><${Text}>${why}<//></p>`}
-    ${row.preemptedBy && html`<p class="small">Preempted by <${Reference} to=${row.preemptedBy} /></p>`}
+    ${row.preemptedBy && html`<p class="small">It made room for <${Reference} to=${row.preemptedBy} /></p>`}
     ${row.wayOut && html`<p class="small"><strong>To fix:</strong> <${Text}>${row.wayOut}<//></p>`}
   <//>`;
 }

@@ -2,6 +2,7 @@
 // The table of jobs, of any length.
 
 import { html } from "../dom.js";
+import { reasonOf } from "../rows.js";
 import { Age, Empty, queueAddress, State, Text, workloadAddress } from "./basics.js";
 import { SortHead, VirtualTable } from "./virtual.js";
 
@@ -36,5 +37,5 @@ function cells(row) {
     <div role="cell" class="cell-priority number">${row.priority}</div>
     <div role="cell" class="cell-age number"><${Age} since=${row.created} until=${row.finished} /></div>
     <div role="cell" class="cell-why"><span class="clip"><${Text}>${row.gets || row.requests}<//></span>
-      ${row.why && html`<span class="small muted clip" title=${row.why}><${Text}>${row.why}<//></span>`}</div>`;
+      ${row.why && html`<span class="small muted clip" title=${row.why}><${Text}>${reasonOf(row)}<//></span>`}</div>`;
 }

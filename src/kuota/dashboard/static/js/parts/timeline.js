@@ -31,6 +31,7 @@ export function Timeline({ entries }) {
 }
 
 function Entry({ event }) {
+  const text = event.text === event.step ? "" : event.text;
   const [tone, icon] = entry(STEPS, event.step) ?? ["calm", "ring"];
   return html`<li class="entry ${tone}">
     <span class="entry-icon"><${Icon} name=${icon} /></span>
@@ -38,7 +39,7 @@ function Entry({ event }) {
       ${event.where && html` <span class="muted">in <a href=${queueAddress(event.where)}><${Text}>${event.where}<//></a></span>`}
       ${event.count > 1 && html` <span class="muted">${event.count} times</span>`}</div>
     <span class="entry-time small muted"><${Moment} at=${event.time} /></span>
-    ${(event.text || event.by || event.user) && html`<p class="entry-text"><${Text}>${event.text}<//>
+    ${(text || event.by || event.user) && html`<p class="entry-text"><${Text}>${text}<//>
       ${event.by && html` <span class="nowrap">by <${Reference} to=${event.by} /></span>`}
       ${event.user && html` <span class="muted">by user <${Text}>${event.user}<//></span>`}</p>`}
   </li>`;

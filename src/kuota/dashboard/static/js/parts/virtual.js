@@ -4,6 +4,8 @@
 import { Component, createRef, html } from "../dom.js";
 
 const SPARE = 8;
+/** The height of the column headers and of the border. */
+const HEAD_PX = 43;
 const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 
 /**
@@ -82,7 +84,8 @@ export class VirtualTable extends Component {
 
   render({ rows, row, rowKey, head, label, columns }) {
     const height = this.rowHeight;
-    return html`<div class="virtual ${columns}" ref=${this.box} role="table" aria-label=${label} aria-rowcount=${rows.length + 1}
+    const whole = rows.length * height + (this.phone.matches ? 2 : HEAD_PX);
+    return html`<div class="virtual ${columns}" style=${{ height: `${whole}px` }} ref=${this.box} role="table" aria-label=${label} aria-rowcount=${rows.length + 1}
         tabindex="0" onScroll=${() => this.setState({ top: this.box.current.scrollTop })}
         onKeyDown=${(event) => this.keyed(event)}
         onFocusIn=${(event) => this.setState({ active: Number(event.target.closest("[data-index]")?.dataset.index ?? -1) })}>
