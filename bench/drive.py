@@ -93,6 +93,8 @@ def _play(world: Simulation, events: list[tuple[Instant, int, Workload | Key, fl
                 heapq.heappush(events, (now + runs_s[key], number, key, float(number)))
             elif isinstance(decision, Preempt):
                 tally.preemptions += len(decision.victims)
+                for victim in decision.victims:
+                    latest.pop(victim.workload.key, None)
     return tally
 
 

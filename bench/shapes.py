@@ -182,7 +182,8 @@ def submissions(shape: Shape) -> Iterator[tuple[Instant, Workload, float]]:
         for kind in shape.kinds:
             for i in range(kind.count):
                 number += 1
-                at = i * kind.every_ms / 1000
+                # Kueue's runner waits before each creation: small work runs when large work comes.
+                at = (i + 1) * kind.every_ms / 1000
                 name = f"{kind.name}-{queue}-{i}"
                 cpu, uid = kind.cpu * 1000, f"{number:09}"
                 work = workload(name, queue, cpu, kind.priority, at, uid, kind.name)
