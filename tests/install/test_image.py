@@ -33,6 +33,13 @@ def test_all_that_is_copied_into_the_image_is_there_and_let_through() -> None:
                 assert f"!{each}" in allowed
 
 
+def test_the_image_contains_what_the_controller_can_use() -> None:
+    """CEL in selectors of devices, a faster event loop, and a client of the history's database."""
+    locked = (ROOT / "requirements.lock").read_text()
+    for package in ("cel-expr-python", "uvloop", "pg8000"):
+        assert f"\n{package}==" in locked
+
+
 def test_the_program_takes_the_arguments_of_kueues_deployment(tmp_path: Path) -> None:
     """It reads them all before it finds the configuration wanting."""
     (tmp_path / "config.yaml").write_text("kind: Nothing\n")
