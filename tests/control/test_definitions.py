@@ -6,12 +6,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from control.fake_api import FakeApi
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.control.definitions import Definitions
 from kuota.kube.informer import Informer
-from kuota.kube.resources import CRDS, WORKLOADS
+from kuota.kube.resources import CRDS, WORKLOADS, Resource
+
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 
 
 class Announced(Informer[Json]):
@@ -23,6 +27,16 @@ class Announced(Informer[Json]):
 
     def announce(self) -> None:
         self.announcements += 1
+
+
+class Recorded:
+    """A recorder that keeps the object and the reason of each event."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+
+    def record(self, regarding: Json, reason: str, note: str, **_: Any) -> None:
+        self.events.append((regarding["metadata"]["name"], reason, note))
 
 
 def _definition(name: str) -> Json:
@@ -40,7 +54,7 @@ def test_an_informer_is_told_of_changes_of_its_definition_but_not_of_its_removal
     async def story() -> None:
         api = FakeApi(clock)
         informer = Announced(api, WORKLOADS, clock=clock)
-        task = asyncio.create_task(Definitions(api, clock, [informer]).run())
+        task = asyncio.create_task(Definitions(api, clock, [informer], Recorded()).run())
         seen = []
         for definition in (_definition("widgets.example.com"), _definition(WORKLOADS.name)):
             await api.apply(definition)
@@ -57,3 +71,40 @@ def test_an_informer_is_told_of_changes_of_its_definition_but_not_of_its_removal
         await asyncio.gather(task, return_exceptions=True)
 
     run(clock, story())
+
+
+def _crd(version: str, **schema: Any) -> Json:
+    served = {"name": version, "served": True, "schema": {"openAPIV3Schema": schema}}
+    made = _definition(JOB_SETS.name)
+    names = {"plural": JOB_SETS.plural, "kind": JOB_SETS.kind}
+    return made | {"spec": {"group": JOB_SETS.group, "names": names, "versions": [served]}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "reason", "words"),
+    [
+        (_crd("v1alpha1", properties={"status": {}}), "VersionNotServed", "serves v1alpha1"),
+        (_crd("v1alpha2", properties={"spec": {}}), "StatusMissing", "has no status"),
+        (_crd("v1alpha2", properties={"status": {}}), "", ""),
+        (_crd("v1alpha2", **{"x-kubernetes-preserve-unknown-fields": True}), "", ""),
+        (_definition(JOB_SETS.name), "VersionNotServed", "serves none"),
+    ],
+)
+def test_a_definition_with_which_jobs_cannot_be_queued_gets_a_reason(
+    definition: Json, reason: str, words: str
+) -> None:
+    clock, recorded = VirtualClock(), Recorded()
+
+    async def story() -> None:
+        api = FakeApi(clock)
+        informer = Announced(api, JOB_SETS, clock=clock)
+        task = asyncio.create_task(Definitions(api, clock, [informer], recorded).run())
+        await api.apply(definition)
+        await clock.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run(clock, story())
+    expected = [(JOB_SETS.name, reason)] if reason else []
+    assert expected == [each[:2] for each in recorded.events]
+    assert all(words in each[2] for each in recorded.events)

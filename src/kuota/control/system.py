@@ -151,7 +151,7 @@ class System:
 
     def _followed_definitions(self, client: Client) -> Definitions:
         watched = (*self.world.informers(), *self.checks.informers())
-        return Definitions(client, self.clock, watched)
+        return Definitions(client, self.clock, watched, self.sender.recorder)
 
     def _status_reconciler(self) -> QueueReconciler:
         world, engine, labels = self.world, self.engine, self.node_labels
