@@ -177,3 +177,13 @@ def _write_history(file: str) -> None:
     ]
     history.write(*records, progress=Progress("1", 2000.0))
     history.close()
+
+
+def test_without_a_history_the_reason_is_given() -> None:
+    async def work(served: Served) -> None:
+        async with served.browser("ann-token") as ann:
+            for path in ("history", "usage", "teams"):
+                async with ann.get(served.url(f"api/{path}")) as response:
+                    assert (404, True) == (response.status, "no history" in await response.text())
+
+    serving(work)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
+from aiohttp import web
 
 from kuota.history.records import JobRecord
 from kuota.kube.client import Client
@@ -19,15 +20,21 @@ from .feed import Feed
 from .http import Dashboard, SessionPage
 from .logs import Logs
 from .reports import Read, Reports
+from .responses import not_found
 from .scopes import Scopes
 from .sessions import Sessions
 from .stream import OpenStreams, Streams
-from .viewers import ProxyUser, Viewers
+from .viewers import ProxyUser, Viewer, Viewers
 from .workload_view import ReadRecord
 
 
-def _no_record(uid: str) -> JobRecord | None:
+def no_record(uid: str) -> JobRecord | None:
+    """Return None: there is no history."""
     return None
+
+
+async def _no_history(request: web.BaseRequest, viewer: Viewer) -> web.Response:
+    raise not_found("this dashboard has no history; an admin can name one: --history-database")
 
 
 def _no_proxy(request: object) -> None:
@@ -49,7 +56,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     recheck_s: float
     read: Read | None = None
-    read_record: ReadRecord = _no_record
+    read_record: ReadRecord = no_record
     proxy_user: ProxyUser = _no_proxy
     actions: bool = False
     wall_clock: Callable[[], float] = time.time
@@ -79,6 +86,7 @@ def assembled(given: Surroundings) -> AssembledDashboard:
     }
     acting = ActionRequests(given.access, given.client, enabled=given.actions)
     dashboard.writers["actions"] = acting.answer
+    dashboard.readers |= dict.fromkeys(("history", "usage", "teams"), _no_history)
     if given.read is not None:
         reports = Reports(given.read, feed, scopes, given.wall_clock)
         dashboard.readers |= {

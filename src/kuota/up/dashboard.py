@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from kuota.dashboard.access import BearerToken, Credential, UnixPeer
-from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled
+from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled, no_record
 from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
 from kuota.engine.policy import Policy
@@ -130,7 +130,7 @@ def machine_dashboard(
             server="machine",
             recheck_s=RECHECK_S,
             read=partial(read, history) if history else None,
-            read_record=partial(read_one, history) if history else lambda _: None,
+            read_record=partial(read_one, history) if history else no_record,
             actions=actions,
             wall_clock=SHARED.now,
         )
