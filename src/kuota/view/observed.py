@@ -29,6 +29,8 @@ from kuota.engine.policy import Policy
 from kuota.engine.ranking import queue_timestamp
 from kuota.engine.state import State
 
+from .workload_state import preemptor_uid
+
 Keys = frozenset[Key]
 NO_ROWS: Keys = frozenset()
 _PRIORITY_OFFSET = 2**40
@@ -61,6 +63,7 @@ class ObservedState:
         self._by_uid: dict[str, Key] = {}
         self._by_owner: dict[str, dict[Key, None]] = {}
         self._by_queue: dict[Key, dict[Key, None]] = {}
+        self._by_preemptor: dict[str, dict[Key, None]] = {}
         self.bound: dict[str, dict[Key, Requests]] = {}
         self._pods: dict[str | Key, dict[Key, None]] = {}
 
@@ -97,6 +100,10 @@ class ObservedState:
         key = self._by_uid.get(uid)
         return self.workloads.get(key) if key is not None else None
 
+    def preempted_by(self, uid: str) -> list[Json]:
+        """Return the Workloads that the one with this UID was the last to preempt."""
+        return [self.workloads[key] for key in self._by_preemptor.get(uid, ())]
+
     def workload_of_owner(self, uid: str) -> Json | None:
         """Return the newest Workload of the job with this UID; None if there is none."""
         keys = self._by_owner.get(uid)
@@ -115,7 +122,7 @@ class ObservedState:
 
     def workload_of_pod(self, pod: Json) -> Json | None:
         """Return the Workload of a pod; None if it has none."""
-        for uid in (*_owners(pod), str(pod["metadata"].get("uid"))):
+        for uid in (*_owners(pod), _uid(pod)):
             if found := self.workload_of_owner(uid):
                 return found
         return self.workloads.get(_chain(pod, ""))
@@ -170,7 +177,11 @@ class ObservedState:
         self._pending.pop(key, None)
         if found is not None and found.queueable:
             self._pending[key] = found
-        return frozenset({key})
+        uids = {_uid(each) for each in (before, after) if each is not None}
+        if len(uids) == 1 and before is not None and after is not None:
+            return frozenset({key})
+        # Rows of workloads that it preempted name it only while it exists.
+        return frozenset({key, *(one for uid in uids for one in self._by_preemptor.get(uid, ()))})
 
     def _model(self, obj: Json) -> model.Workload:
         found = inbound_workload(msgspec.convert(obj, api.Workload), self._accounting)
@@ -179,26 +190,36 @@ class ObservedState:
         return found
 
     def _link(self, key: Key, obj: Json) -> None:
-        self._by_uid[str(obj["metadata"].get("uid"))] = key
+        self._by_uid[_uid(obj)] = key
+        if by := preemptor_uid(obj):
+            self._by_preemptor.setdefault(by, {})[key] = None
         self._by_queue.setdefault(_local_queue(obj), {})[key] = None
         for uid in _owners(obj):
             self._by_owner.setdefault(uid, {})[key] = None
 
     def _unlink(self, key: Key, obj: Json) -> None:
-        self._by_uid.pop(str(obj["metadata"].get("uid")), None)
+        self._by_uid.pop(_uid(obj), None)
+        _remove(self._by_preemptor, preemptor_uid(obj), key)
         _remove(self._by_queue, _local_queue(obj), key)
         for uid in _owners(obj):
             _remove(self._by_owner, uid, key)
 
     def _cluster_queue(self, key: Key, before: Json | None, after: Json | None) -> Keys:
         found = _read(inbound.cluster_queue, after, kueue.ClusterQueue)
-        known = key.name in self.state.queues
+        known = self._ordering(key.name)
         if found is not None:
             self.state.put_queue(found)
         else:
             self.state.drop_queue(key.name)
-        appeared = known != (key.name in self.state.queues)
-        return self._rows_of_queue(key.name) if appeared else NO_ROWS
+        changed = known != self._ordering(key.name)
+        return self._rows_of_queue(key.name) if changed else NO_ROWS
+
+    def _ordering(self, name: str) -> tuple[bool, bool] | None:
+        """Return how a ClusterQueue orders workloads; None if it does not exist."""
+        queue = self.state.queues.get(name)
+        if queue is None:
+            return None
+        return queue.spec.usage_based, queue.spec.concurrent_admission is not None
 
     def _rows_of_queue(self, name: str) -> Keys:
         local = [
@@ -211,7 +232,8 @@ class ObservedState:
         known = self.state.local_queues.pop(key, None)
         if found is not None:
             self.state.local_queues[key] = found
-        return frozenset(self._by_queue.get(key, ())) if found != known else NO_ROWS
+        same = found == known and _spec(before) == _spec(after)
+        return NO_ROWS if same else frozenset(self._by_queue.get(key, ()))
 
     def _cohort(self, key: Key, before: Json | None, after: Json | None) -> Keys:
         found = _read(inbound.cohort, after, kueue.Cohort)
@@ -251,7 +273,8 @@ class ObservedState:
             _remove(self._pods, mark, key)
         for mark in _marks(after):
             self._pods.setdefault(mark, {})[key] = None
-        if _failed(before) == _failed(after):
+        told = [(each or {}).get("status") if _failed(each) else None for each in (before, after)]
+        if told[0] == told[1]:
             return NO_ROWS
         owners = _owners(after or before or {})
         return frozenset(key for uid in owners for key in self._by_owner.get(uid, ()))
@@ -310,7 +333,7 @@ def _marks(pod: Json | None) -> list[str | Key]:
     """Return what connects a pod to its Workload: UIDs of owners, its own UID, an annotation."""
     if pod is None:
         return []
-    return [*_owners(pod), str(pod["metadata"].get("uid")), _chain(pod, "")]
+    return [*_owners(pod), _uid(pod), _chain(pod, "")]
 
 
 class _BoundPod(NamedTuple):
@@ -342,6 +365,14 @@ def _chain(obj: Json, name: str) -> Key:
 def _key(obj: Json) -> Key:
     metadata = obj["metadata"]
     return Key(str(metadata.get("namespace") or ""), str(metadata["name"]))
+
+
+def _uid(obj: Json) -> str:
+    return str(obj["metadata"].get("uid"))
+
+
+def _spec(obj: Json | None) -> Json:
+    return (obj or {}).get("spec") or {}
 
 
 def _owners(obj: Json) -> list[str]:

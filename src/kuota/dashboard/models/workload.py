@@ -17,7 +17,7 @@ from kuota.view.events import about, occurred, occurrences, source
 from kuota.view.live import asks
 from kuota.view.observed import ObservedState
 from kuota.view.plan import WhyRow
-from kuota.view.workload_state import owner, pod_why, preemptor_uid
+from kuota.view.workload_state import owner, pod_why
 
 from ..shapes import (
     ActionName,
@@ -60,12 +60,12 @@ def workload_model(
     scheduler's explanation, and `note` the reason why there is none. Without `may_read_pods`,
     nothing is shown that only the pods of the job tell.
     """
-    spec, metadata = workload.get("spec") or {}, workload["metadata"]
+    uid = str(workload["metadata"].get("uid") or "")
     row = workload_row(workload, observed, pods=may_read_pods)
     known, pods = list(events), observed.pods_of(workload) if may_read_pods else []
     return WorkloadModel(
         row=row,
-        uid=str(metadata.get("uid") or ""),
+        uid=uid,
         job=_job(workload),
         timeline=timeline(workload, observed, about(known, _typed(workload)), record),
         pod_sets=list(_pod_sets(workload)),
@@ -75,10 +75,10 @@ def workload_model(
         conditions=[_condition(each) for each in _status(workload, "conditions")],
         explanation=why,
         note=note,
-        preempts=_preempted(workload, observed),
+        preempts=[workload_ref(each) for each in observed.preempted_by(uid)],
         devices=[device(each, observed) for each in devices if _holds(each, pods)],
-        labels=dict(metadata.get("labels") or {}),
-        time_limit_seconds=spec.get("maximumExecutionTimeSeconds"),
+        labels=dict(workload["metadata"].get("labels") or {}),
+        time_limit_seconds=(workload.get("spec") or {}).get("maximumExecutionTimeSeconds"),
         requeue_at=_requeue_at(workload),
         priority_classes=_classes(observed),
         actions=_actions(row),
@@ -239,13 +239,6 @@ def _condition(each: Json) -> ConditionRow:
         message=str(each.get("message") or ""),
         since=str(each.get("lastTransitionTime") or ""),
     )
-
-
-def _preempted(workload: Json, observed: ObservedState) -> list[Ref]:
-    """Return the workloads that this one was the last to preempt."""
-    uid = workload["metadata"].get("uid")
-    found = [each for each in observed.workloads.values() if preemptor_uid(each) == uid]
-    return [workload_ref(each) for each in found] if uid else []
 
 
 def _classes(observed: ObservedState) -> list[PriorityChoice]:
