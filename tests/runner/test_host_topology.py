@@ -62,6 +62,11 @@ def test_a_chain_of_nvlinks_is_one_group_and_a_gpu_without_links_its_own() -> No
     assert ["0", "0", "1", "0"] == [each.group for each in host_topology({}, cards, [0], GI).cards]
 
 
+def test_gpus_that_share_a_switch_of_unknown_type_are_one_group() -> None:
+    cards = [hosts.gpu(at, f"0000:0{at}:00.0", "0000:c0:00.0", "0000:c1:00.0") for at in range(3)]
+    assert ["0", "0", "0"] == [each.group for each in host_topology({}, cards, [0], GI).cards]
+
+
 def test_an_nvlink_to_a_gpu_that_is_hidden_leads_nowhere() -> None:
     host = host_topology({}, [hosts.gpu(0, "0000:01:00.0", "0000:02:00.0")], [0], GI)
     assert [(0, "", "0")] == places(host)

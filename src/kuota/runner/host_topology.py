@@ -189,13 +189,11 @@ def _groups(cards: Sequence[Card]) -> list[str]:
     if not any(card.peers or card.switched for card in cards):
         return [""] * len(cards)
     group = list(range(len(cards)))
-    by_address = {card.address: at for at, card in enumerate(cards) if card.address}
     switched = [at for at, card in enumerate(cards) if card.switched]
+    # Cards that share a peer are connected through it, even if it is no card.
+    first = {card.address: at for at, card in enumerate(cards) if card.address}
     links = [
-        (at, by_address[peer])
-        for at, card in enumerate(cards)
-        for peer in card.peers
-        if peer in by_address
+        (at, first.setdefault(peer, at)) for at, card in enumerate(cards) for peer in card.peers
     ]
     for one, other in [*links, *pairwise(switched)]:
         joined, kept = group[other], group[one]

@@ -10,8 +10,8 @@ from .host_topology import Card, pci_address
 
 _WORD_BITS = 64
 _MAX_CPUS = 8192
-_SWITCH = 2
-"""NVML_NVLINK_DEVICE_TYPE_SWITCH."""
+_CPU, _SWITCH = 1, 2
+"""NVML_NVLINK_DEVICE_TYPE_IBMNPU and _SWITCH. Drivers that do not tell the type return neither."""
 _MAX_LINKS = 18
 """More than any GPU has, except for those whose binding names another number."""
 
@@ -21,11 +21,11 @@ def connected(nvml: Any, device: Any, ids: dict[str, list[str]]) -> Card:
     switched = False
     peers: set[str] = set()
     for link in _active_links(nvml, device):
-        if _asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", device, link) == _SWITCH:
-            switched = True
-            continue
+        kind = _asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", device, link)
         remote = _asked(nvml, "nvmlDeviceGetNvLinkRemotePciInfo", device, link)
-        if remote is not None:
+        if kind == _SWITCH:
+            switched = True
+        elif kind != _CPU and remote is not None:
             peers.add(_address(remote))
     pci = _asked(nvml, "nvmlDeviceGetPciInfo", device)
     return Card(

@@ -85,7 +85,8 @@ async def publish(client: Client, topology: Json | None, clock: Clock) -> None:
         flavors = await client.list(RESOURCE_FLAVORS)
         users = [key_of(each).name for each in flavors.items if _uses(each)]
         if users:
-            _warn(found, wanted, users)
+            if found["spec"]["levels"] != wanted:
+                _warn(found, wanted, users)
             return
         try:
             await client.delete(TOPOLOGIES, key, uid=found["metadata"]["uid"])
