@@ -44,6 +44,20 @@ def test_on_a_terminal_changes_are_drawn_until_q(cluster: Cluster) -> None:
         assert 0 == terminal.ended()
 
 
+def test_keys_lead_to_a_queue_to_a_job_and_back(cluster: Cluster) -> None:
+    with _watching(cluster) as terminal:
+        terminal.press(b"\r")
+        terminal.expect("Job default/waits")
+        terminal.expect("submitted to LocalQueue")
+        terminal.press(b"\x1b")
+        terminal.expect("Enter: job")
+        terminal.press(b"1\x1b[B\r")
+        terminal.expect("ClusterQueue gpus")
+        terminal.press(b"q")
+        terminal.expect(LEFT)
+        assert 0 == terminal.ended()
+
+
 def test_ctrl_c_is_a_way_to_end_it(cluster: Cluster) -> None:
     with _watching(cluster) as terminal:
         terminal.press(CTRL_C)
@@ -55,6 +69,8 @@ def _watching(cluster: Cluster) -> Terminal:
     _populated(cluster)
     env = cluster.environment() | {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
     terminal = Terminal(cluster.program, "watch", folder=cluster.folder, env=env)
+    terminal.expect("gpus")
+    terminal.press(b"2")
     terminal.expect("2 more needed")
     return terminal
 

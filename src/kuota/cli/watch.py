@@ -1,37 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota watch`: shows queues and workloads, continuously on a terminal and otherwise once."""
+"""`kuota watch`: the full-screen interface on a terminal, and otherwise two tables."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
 import sys
-import termios
-import tty
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from kuota.api.base import Json
-from kuota.failures import alongside
 from kuota.kube.errors import Forbidden
-from kuota.kube.informer import Informer
 from kuota.kube.requests import Selection, listing
-from kuota.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS
+from kuota.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from kuota.view.live import LiveQueue, LiveWorkload, queue_rows, workload_rows
 from kuota.view.workload_state import OVER, LiveState, pods_by_owner
 
 from .connect import Choice, conduct, server_options
-from .job_objects import FAILED_PHASE, JOB_NAME, failed_pods
+from .job_objects import failed_pods
 from .safe_console import SafeConsole
 from .tables import LIVE_STYLES, print_parts
 
@@ -40,10 +30,6 @@ if TYPE_CHECKING:
 
 _BOUNDLESS = 10_000
 _NARROW = 100
-_TICK_S = 1.0
-_CALM_S = 0.1
-"""Minimum time between updates. Changes come in bursts, and the display would flicker."""
-_FRAME_LINES = 8
 
 
 @click.command("watch")
@@ -52,7 +38,11 @@ _FRAME_LINES = 8
 @click.option("--once", is_flag=True, help="Print the tables once and exit.")
 @server_options
 def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> None:
-    """Watch queues and workloads: which run, which wait, and why. Press q or Ctrl-C to quit.
+    """Watch quota and jobs: which run, which wait, and why.
+
+    On a terminal, it fills the screen: the cohort tree, all jobs, the pending jobs of a queue, one
+    job with its timeline, and logs. The last line shows the keys, and ? shows all of them; q quits.
+    Otherwise it prints two tables.
 
     Shows the workloads of all namespaces, or of the namespace given by -n. Users who may not read
     all namespaces see the workloads of their own namespace.
@@ -62,11 +52,12 @@ def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> Non
         inside = session.namespace if choice.namespace and not everywhere else None
         if inside is None and not everywhere and not await _sees_all(session):
             inside = session.namespace
-        view = LiveView(session, inside, finished)
         if once or not sys.stdout.isatty():
-            await view.print_once()
+            await print_once(session, inside, finished)
         else:
-            await view.run()
+            from .screen.screen import Screen
+
+            await Screen(session, inside, finished).run()
 
     conduct(choice, work)
 
@@ -80,81 +71,20 @@ async def _sees_all(session: Session) -> bool:
     return True
 
 
-class _Objects(NamedTuple):
-    """The objects to display."""
-
-    queues: Iterable[Json]
-    workloads: Iterable[Json]
-    failed_pods: Iterable[Json]
-
-
-class LiveView:
-    """Displays the objects of informers. `where` is a namespace; None means all namespaces."""
-
-    def __init__(self, session: Session, where: str | None, finished: bool) -> None:
-        self._session = session
-        self._where = where
-        self._finished = finished
-        self._queues: Informer[Json] = Informer(session.client, CLUSTER_QUEUES)
-        self._workloads: Informer[Json] = Informer(session.client, WORKLOADS, where)
-        self._failed: Informer[Json] = Informer(
-            session.client, PODS, where, label_selector=JOB_NAME, field_selector=FAILED_PHASE
-        )
-
-    async def print_once(self) -> None:
-        queues = await self._session.client.list(CLUSTER_QUEUES)
-        workloads = await self._session.client.list(WORKLOADS, self._where)
-        failed = await failed_pods(self._session, self._where)
-        objects = _Objects(queues.items, workloads.items, failed)
-        width = SafeConsole().width if sys.stdout.isatty() else None
-        print_parts([self._drawn(objects, None, width)], _BOUNDLESS)
-
-    async def run(self) -> None:
-        """Update the display until the user quits."""
-        changed, enough = asyncio.Event(), asyncio.Event()
-        informers = (self._queues, self._workloads, self._failed)
-        for each in informers:
-            each.observe(lambda old, new: changed.set())
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, enough.set)
-        try:
-            async with alongside(*(each.run() for each in informers)):
-                await self._draw(changed, enough)
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-
-    async def _draw(self, changed: asyncio.Event, enough: asyncio.Event) -> None:
-        with _keys(enough), Live(console=SafeConsole(), screen=True, auto_refresh=False) as live:
-            while not enough.is_set():
-                changed.clear()
-                live.update(self._frame(live.console), refresh=True)
-                await _first(changed, enough)
-                await asyncio.sleep(_CALM_S)
-
-    def _frame(self, console: Console) -> RenderableType:
-        error = self._queues.error or self._workloads.error
-        if error is None and not self._workloads.synced.is_set():
-            return Text("asking the server ...", style="dim")
-        objects = _Objects(self._queues.values(), self._workloads.values(), self._failed.values())
-        body = self._drawn(objects, console.height, console.width)
-        last = f"the server does not answer: {error}" if error else "q: quit"
-        return Group(body, "", Text(last, style="red" if error else "dim"))
-
-    def _drawn(self, objects: _Objects, height: int | None, width: int | None) -> RenderableType:
-        """Return the tables. Without a height or width, nothing is truncated."""
-        now = datetime.now(UTC)
-        quota = queue_rows(objects.queues)
-        rows = workload_rows(objects.workloads, now, pods_by_owner(objects.failed_pods))
-        shown = [each for each in rows if self._finished or each.state not in OVER]
-        room = None
-        if height is not None:
-            used = sum(max(1, len(each.quotas)) for each in quota)
-            room = max(3, height - used - _FRAME_LINES)
-        counts = {each: sum(row.state is each for row in rows) for each in LiveState}
-        words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        noun = "workload" if len(rows) == 1 else "workloads"
-        title = Text(f"{len(rows)} {noun}: {words}" if rows else "no workloads", style="bold")
-        return Group(title, "", _queue_table(quota, width), "", _workload_table(shown, room, width))
+async def print_once(session: Session, where: str | None, finished: bool) -> None:
+    """Print queues and workloads of a namespace; None means all namespaces."""
+    queues = queue_rows((await session.client.list(CLUSTER_QUEUES)).items)
+    workloads = await session.client.list(WORKLOADS, where)
+    failed = pods_by_owner(await failed_pods(session, where))
+    rows = workload_rows(workloads.items, datetime.now(UTC), failed)
+    shown = [each for each in rows if finished or each.state not in OVER]
+    counts = {each: sum(row.state is each for row in rows) for each in LiveState}
+    words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    noun = "workload" if len(rows) == 1 else "workloads"
+    title = Text(f"{len(rows)} {noun}: {words}" if rows else "no workloads", style="bold")
+    width = SafeConsole().width if sys.stdout.isatty() else None
+    tables = (_queue_table(queues, width), "", _workload_table(shown, width))
+    print_parts([Group(title, "", *tables)], _BOUNDLESS)
 
 
 def _table(*header: str, width: int | None, right: tuple[str, ...] = ()) -> Table:
@@ -216,12 +146,12 @@ def _queue_lines(row: LiveQueue) -> Iterator[list[str]]:
         yield [*names, *amounts, *counts, row.inactive if first else ""]
 
 
-def _workload_table(rows: list[LiveWorkload], room: int | None, width: int | None) -> Table:
-    """Return a table of the workloads that fit. Narrow screens omit PRIORITY and PODS."""
+def _workload_table(rows: list[LiveWorkload], width: int | None) -> Table:
+    """Return a table of the workloads. Narrow screens omit PRIORITY and PODS."""
     numbers = () if width is not None and width < _NARROW else ("PRIORITY", "PODS")
     words = ("WORKLOAD", "STATE", "QUEUE", *numbers, "AGE", "DETAILS")
     table = _table(*words, width=width, right=(*numbers, "AGE"))
-    for row in rows[:room]:
+    for row in rows:
         waiting = row.state is not LiveState.ADMITTED
         table.add_row(
             row.name,
@@ -231,37 +161,4 @@ def _workload_table(rows: list[LiveWorkload], room: int | None, width: int | Non
             row.age,
             " ".join((row.why if waiting else row.gets or row.why).split()),
         )
-    if room is not None and len(rows) > room:
-        table.add_row(f"and {len(rows) - room} more", style="dim")
     return table
-
-
-async def _first(*events: asyncio.Event) -> None:
-    """Wait for the first event, or until the displayed times are outdated."""
-    tasks = [asyncio.create_task(each.wait()) for each in events]
-    await asyncio.wait(tasks, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-
-
-@contextmanager
-def _keys(enough: asyncio.Event) -> Iterator[None]:
-    """Set `enough` when q is pressed. Other keys are ignored and not echoed."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    loop = asyncio.get_running_loop()
-
-    def pressed() -> None:
-        if os.read(descriptor, 1) in (b"q", b"Q", b""):
-            enough.set()
-
-    tty.setcbreak(descriptor)
-    loop.add_reader(descriptor, pressed)
-    try:
-        yield
-    finally:
-        loop.remove_reader(descriptor)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

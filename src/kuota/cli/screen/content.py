@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page shows: a title, columns and rows. Rows with an ID can be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rich.text import Text
+
+
+class Column(NamedTuple):
+    """A column. With `wide`, it is omitted on narrow screens; `fills` takes the remaining width."""
+
+    title: str
+    right: bool = False
+    wide: bool = False
+    fills: bool = False
+
+
+Cells = Sequence[str | Text]
+
+
+class Row(NamedTuple):
+    """One line. `id` is what Enter opens: a queue, a job or a pod; "" if there is nothing.
+
+    Of thousands of rows a few are visible, so cells may be computed when they are drawn.
+    """
+
+    cells: Cells | Callable[[], Cells]
+    id: str = ""
+
+    def drawn(self) -> Cells:
+        """Return the cells."""
+        return self.cells() if callable(self.cells) else self.cells
+
+
+class Content(NamedTuple):
+    """A page. `empty` is shown if there are no rows. `last` shows the end first, as logs do."""
+
+    title: Text
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    empty: str = ""
+    last: bool = False
