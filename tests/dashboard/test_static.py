@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from hang import HANG_S
 from kuota.dashboard.static_files import DIRECTORY, INDEX
 
 VENDOR = DIRECTORY / "vendor"
@@ -104,3 +108,19 @@ def test_files_of_the_page_exist() -> None:
 def test_files_are_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MOST_LINES
     assert "SPDX-License-Identifier: Apache-2.0" in path.read_text()
+
+
+@pytest.mark.slow
+def test_the_wheel_contains_exactly_the_files_of_the_repository(tmp_path: Path) -> None:
+    root = DIRECTORY.parents[3]
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True, timeout=HANG_S)
+    prefix = "kuota/dashboard/static/"
+    with ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        shipped = {
+            each.removeprefix(prefix): wheel.read(each)
+            for each in wheel.namelist()
+            if each.startswith(prefix)
+        }
+    files = {name(path): path.read_bytes() for path in DIRECTORY.rglob("*") if path.is_file()}
+    assert files == shipped

@@ -72,7 +72,8 @@ export class Actions extends Component {
     const close = () => this.setState({ open: "" });
     return html`<div class="actions">
       <div class="buttons">
-        ${actions.filter((name) => name in ACTIONS).map((name) => html`<button class="button" key=${name} onClick=${() => this.open(name)}>${ACTIONS[name].label}</button>`)}
+        ${actions.filter((name) => name in ACTIONS).map((name) => html`<button class="button" key=${name} onClick=${() => this.open(name)}>
+          ${ACTIONS[name].label}<span class="visually-hidden"> ${label}</span></button>`)}
       </div>
       <p role="status" class="small">${done && html`<${Text}>${done}<//>`}</p>
       ${open && html`<${Dialog} title=${ACTIONS[open].title} onClose=${close}>
