@@ -49,7 +49,8 @@ def command(output: str, choice: Choice) -> None:
         except NotFound:
             raise click.ClickException(
                 "only the server of `kuota up` knows the devices of its machine; on a cluster, "
-                "`kuota describe node NAME` shows how many are in use"
+                "`kuota describe node NAME` shows how many are in use, and Events with the reason "
+                "DeviceIdle name idle ones"
             ) from None
         if output in FORMATS:
             show(found, output)

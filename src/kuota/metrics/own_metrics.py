@@ -76,9 +76,13 @@ class OwnMetrics(Collector):
             )
 
     def sample(self) -> None:
-        """Read what is lent. Call it regularly, so that short loans count."""
+        """Read what is lent, and look up what changed.
+
+        Call it regularly, so that short loans count and a scrape has little left to look up.
+        """
         now = self._clock()
         self._watch_role(now)
+        self._pending.refresh()
         self._lent.sample(self._engine.state.tree, now)
 
     def measured(
@@ -126,7 +130,6 @@ class OwnMetrics(Collector):
         self._counting = counts
 
     def _read_pending(self, now: float) -> None:
-        self._pending.refresh()
         oldest: dict[Labels, float] = {}
         amounts: dict[Labels, float] = defaultdict(float)
         for key, spec in self._engine.state.local_queues.items():
