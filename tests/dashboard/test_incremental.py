@@ -102,3 +102,32 @@ def test_changes_lead_to_the_same_tree_as_the_objects_that_remain(
     left = [each for kind in observed.objects.values() for each in kind.values()]
     assert tree_model(ObservedState.of(left)) == tree_model(observed)
     assert observed.bound == ObservedState.of(left).bound
+
+
+def test_a_preemptor_that_comes_or_goes_changes_the_rows_that_name_it() -> None:
+    victim = _changed_workload(0, "preempted", 1, 0, failed=False)
+    preemptor = _changed_workload(1, "admitted", 3, 0, failed=False)
+    observed, mine = ObservedState.of([victim]), Key(MINE, f"{MINE}-w0")
+    other = Key(MINE, f"{MINE}-w1")
+    assert {mine, other} == observed.put(preemptor)
+    assert {other} == observed.put(preemptor)
+    assert [victim] == observed.preempted_by(f"uid-{other.name}")
+    assert {mine, other} == observed.put(_changed_workload(1, "admitted", 3, 1, failed=False))
+    assert {other} == observed.drop("Workload", other)
+    assert [victim] == observed.preempted_by(f"uid-{other.name}")
+
+
+def test_a_failed_pod_that_reports_more_changes_the_row_of_its_job() -> None:
+    observed = ObservedState.of([_changed_workload(0, "admitted", 3, 0, failed=True)])
+    key = Key(MINE, f"{MINE}-w0")
+    assert set() == observed.put(_changed_pod(0, "Running", 1))
+    assert {key} == observed.put(_changed_pod(0, "Failed", 1))
+    assert set() == observed.put(_changed_pod(0, "Failed", 1))
+    assert {key} == observed.put(_changed_pod(0, "Failed", 2))
+
+
+def test_a_queue_that_orders_by_usage_changes_the_rows_in_it() -> None:
+    waiting = _changed_workload(0, "pending", 3, 0, failed=False)
+    observed = ObservedState.of([made.queue("cq"), _local_queue("cq", "None"), waiting])
+    assert set() == observed.put(made.queue("cq", 20))
+    assert {Key(MINE, f"{MINE}-w0")} == observed.put(made.queue("cq", **SCOPE))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from control.objects import flavor
-from dashboard.test_visible import MINE, World
+from dashboard.test_visible import MINE, World, _pod, _workload
 from kuota.api.base import Json, Key
 from kuota.dashboard.models.nodes import nodes_model
 from kuota.dashboard.models.topology import topology_model
@@ -89,3 +89,19 @@ def test_nodes_that_take_no_pods_say_why() -> None:
     assert [("a", "is not ready"), ("b", "is cordoned"), ("c", "")] == [
         (each.name, each.unusable) for each in nodes_model(observed).nodes
     ]
+
+
+def test_a_pod_belongs_to_the_workload_that_it_names_or_to_the_current_one_of_its_job() -> None:
+    old, new = (_workload(MINE, each, "admitted", "", "n0") for each in (0, 1))
+    new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+    new["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    pod = _pod(old, "n0")
+    observed = ObservedState.of([new, old, pod])
+    assert new == observed.workload_of_pod(pod)
+    finished = {"type": "Finished", "status": "True"}
+    observed.put(new | {"status": {"conditions": [finished]}})
+    assert old == observed.workload_of_pod(pod)
+    named = {"annotations": {"kueue.x-k8s.io/workload": f"{MINE}-w1"}}
+    found = observed.workload_of_pod(pod | {"metadata": pod["metadata"] | named})
+    assert found is not None
+    assert f"{MINE}-w1" == found["metadata"]["name"]

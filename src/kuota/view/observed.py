@@ -29,6 +29,7 @@ from kuota.engine.policy import Policy
 from kuota.engine.ranking import queue_timestamp
 from kuota.engine.state import State
 
+from .conditions import holds
 from .workload_state import preemptor_uid
 
 Keys = frozenset[Key]
@@ -105,9 +106,9 @@ class ObservedState:
         return [self.workloads[key] for key in self._by_preemptor.get(uid, ())]
 
     def workload_of_owner(self, uid: str) -> Json | None:
-        """Return the newest Workload of the job with this UID; None if there is none."""
-        keys = self._by_owner.get(uid)
-        return self.workloads.get(next(reversed(keys))) if keys else None
+        """Return the Workload of the job with this UID: the newest one that has not finished."""
+        found = [self.workloads[key] for key in self._by_owner.get(uid, ())]
+        return max(found, key=_recency, default=None)
 
     def pods_of(self, workload: Json) -> list[Json]:
         """Return the pods of a Workload: of its job, annotated with its name, or its owners."""
@@ -121,11 +122,12 @@ class ObservedState:
         return [pod for key in keys if _failed(pod := self.objects["Pod"][key])]
 
     def workload_of_pod(self, pod: Json) -> Json | None:
-        """Return the Workload of a pod; None if it has none."""
-        for uid in (*_owners(pod), _uid(pod)):
-            if found := self.workload_of_owner(uid):
-                return found
-        return self.workloads.get(_chain(pod, ""))
+        """Return the Workload of a pod: the one that it names, or that of its job; else None."""
+        metadata = pod["metadata"]
+        named = str((metadata.get("annotations") or {}).get(WORKLOAD_ANNOTATION) or "")
+        found = self.workloads.get(Key(_key(pod).namespace, named))
+        owners = (self.workload_of_owner(uid) for uid in (*_owners(pod), _uid(pod)))
+        return found or next((each for each in owners if each is not None), None)
 
     def cluster_queue_of(self, workload: Json) -> str:
         """Return the ClusterQueue of a Workload; "" if its LocalQueue does not exist."""
@@ -365,6 +367,11 @@ def _chain(obj: Json, name: str) -> Key:
 def _key(obj: Json) -> Key:
     metadata = obj["metadata"]
     return Key(str(metadata.get("namespace") or ""), str(metadata["name"]))
+
+
+def _recency(workload: Json) -> tuple[bool, str, str]:
+    created = str(workload["metadata"].get("creationTimestamp") or "")
+    return not holds(workload, "Finished"), created, _key(workload).name
 
 
 def _uid(obj: Json) -> str:
