@@ -49,7 +49,7 @@ function Jobs({ found, filter }) {
       <${Select} label="User" name="user" value=${filter.user} options=${values(all, "user")} />
     <//>
     <p class="small muted result-count"><span role="status">${counted(rows.length, "job")}</span>${found.remaining > 0 && ` · ${found.remaining} older ones are not shown`}</p>
-    ${rows.length ? html`<${VirtualTable} rows=${rows} label="Jobs of the past" columns="past" heights=${[56, 92]} head=${head}
+    ${rows.length ? html`<${VirtualTable} rows=${rows} label="Jobs of the past" columns="past" heights=${[56, 104]} head=${head}
         rowKey=${(row) => `${row.namespace}/${row.workload}/${row.submitted}`} row=${cells} />`
       : html`<${Empty} title="No job matches">Change the search or the filters.<//>`}`;
 }

@@ -98,7 +98,7 @@ function Pending({ meta, rows }) {
     <div role="columnheader" class="number cell-age">Waits</div><div role="columnheader" class="cell-why">Waits because</div>`;
   return html`<section class="card flush"><h2>Pending, in order</h2>
     ${hidden > 0 && html`<p class="small muted inset">${counted(hidden, "workload")} of other teams ${hidden === 1 ? "is" : "are"} not shown.</p>`}
-    ${rows.length ? html`<${VirtualTable} rows=${rows} label="Pending workloads" columns="pending" heights=${[56, 92]} head=${head}
+    ${rows.length ? html`<${VirtualTable} rows=${rows} label="Pending workloads" columns="pending" heights=${[56, 98]} head=${head}
         rowKey=${(row) => row.key} row=${(row, at) => pendingCells(row, place(at))} />`
       : html`<${Empty} title="Nothing waits here">${hidden ? "None of the pending workloads is yours." : "Every workload of this queue has its quota."}<//>`}
   </section>`;

@@ -20,7 +20,7 @@ export function JobTable({ rows, sort, onSort, label, filtered }) {
     <${SortHead} name="priority" sort=${sort} onSort=${onSort} number>Priority<//>
     <${SortHead} name="age" sort=${sort} onSort=${onSort} number>Age<//>
     <div role="columnheader" class="cell-why">Requests, and why it waits</div>`;
-  return html`<${VirtualTable} rows=${rows} label=${label} columns="jobs" heights=${[56, 92]} head=${head}
+  return html`<${VirtualTable} rows=${rows} label=${label} columns="jobs" heights=${[56, 98]} head=${head}
     rowKey=${(row) => row.key} row=${cells} />`;
 }
 
