@@ -35,6 +35,7 @@ SECONDS = 15
 _VIEWS = ("workloads", "queue&name=bench", "tree")
 _PRIORITY = re.compile(rb'"priority":(\d+)')
 _GPU = "nvidia.com/gpu"
+_NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 
 
 class Viewer:
@@ -58,6 +59,7 @@ class Viewer:
                     ready.set()
 
     def _take(self, event: bytes, now: float, began: float) -> None:
+        assert not event.startswith(b"event: error"), event
         if event.startswith(b"event: snapshot"):
             self.snapshot_s = self.snapshot_s or now - began
             return
@@ -108,7 +110,7 @@ async def browsers(connected: Connection) -> AsyncIterator[aiohttp.ClientSession
     connector = aiohttp.TCPConnector(ssl=tls, limit=0)
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(
-        connector=connector, cookie_jar=jar, read_bufsize=2**20
+        connector=connector, cookie_jar=jar, read_bufsize=2**20, timeout=_NO_TIMEOUT
     ) as session:
         token = {"Authorization": f"Bearer {connected.user.token.reveal()}"}
         async with session.post(connected.server + CODES_PATH, headers=token, json={}) as response:
@@ -148,7 +150,12 @@ async def viewed(
         asyncio.create_task(each.view(session, url, event))
         for each, event in zip(viewers, ready, strict=True)
     ]
-    await asyncio.gather(*(each.wait() for each in ready))
+    for task, event in zip(tasks, ready, strict=True):
+        begun = asyncio.create_task(event.wait())
+        await asyncio.wait((begun, task), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            begun.cancel()
+            task.result()  # Raises what ended the stream.
     received, before = sum(each.received for each in viewers), measured.cpu_s()
     await change(client, paced(first), changed_at)
     cpu_s = measured.cpu_s() - before

@@ -36,7 +36,7 @@ STALL_S = 30.0
 READY_S = 30.0
 """How long a new viewer waits for the objects of the server."""
 PIECE_BYTES = 64 << 10
-STREAMS_PER_USER = 32
+STREAMS_PER_USER = 64
 MOST_STREAMS = 512
 _TYPE = "text/event-stream"
 _HEARTBEAT = b":\n\n"
