@@ -30,6 +30,8 @@ from kuota.up.local import local_client
 
 GPU = "nvidia.com/gpu"
 LATENCY_S = 0.01
+ELASTIC = "grows"
+"""The name of the elastic Job."""
 MOST_RESTARTS = 4
 GATES = Gates.of({"FailureRecoveryPolicy": True, "ConcurrentAdmission": True}, check=False)
 CONFIG = load(
@@ -38,6 +40,15 @@ CONFIG = load(
             "apiVersion": "config.kueue.x-k8s.io/v1beta2",
             "kind": "Configuration",
             "waitForPodsReady": {"timeout": "300s"},
+            "integrations": {
+                "frameworks": [
+                    "batch/job",
+                    "jobset.x-k8s.io/jobset",
+                    "pod",
+                    "deployment",
+                    "statefulset",
+                ]
+            },
             "admissionFairSharing": {
                 "usageHalfLifeTime": "60s",
                 "usageSamplingInterval": "30s",
@@ -82,6 +93,7 @@ class UnreliableClient(Client):
             ("status", PODS): [down, stale],
             ("binding", PODS): [down],
             ("leave", PODS): [down],
+            ("ungate", PODS): [down],
         }
 
     async def create(self, resource: Resource, obj: Json, **more: Any) -> Json:
@@ -92,6 +104,8 @@ class UnreliableClient(Client):
 
     async def patch(self, resource: Resource, key: Key, body: Any, **more: Any) -> Json:
         self._stumble(more.get("subresource", ""), resource)
+        if resource == PODS and key.name.startswith(ELASTIC) and "schedulingGates" in str(body):
+            self._stumble("ungate", resource)
         if "WaitingForQuota" in str(body):
             self._stumble("waiting", resource)
         return await super().patch(resource, key, body, **more)
@@ -186,6 +200,7 @@ class Installation:
             backoff=job_rules.ReplacementBackoff(first_s=1),
             recorder=events,
             cgroups=cgroups.Cgroups(refusal="there is no cgroup v2 in tests"),
+            others=self.system.world.jobs,
         )
         await nodes.check(self._theirs, _plans())
         async with asyncio.TaskGroup() as group:

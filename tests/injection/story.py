@@ -10,14 +10,16 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from cluster.definitions import minimal
 from control.objects import condition, flavor, local_queue, workload_class
 from control.virtual import played
-from injection.installation import GPU, Installation
+from injection.installation import ELASTIC, GPU, Installation
 from injection.points import PLAN, Failure
 from kuota.api.base import Json, Key
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
+    CRDS,
     CRON_JOBS,
     JOBS,
     LOCAL_QUEUES,
@@ -28,6 +30,7 @@ from kuota.kube.resources import (
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    Resource,
     key_of,
 )
 from kuota.runner.inventory import Machine
@@ -104,16 +107,59 @@ def _cron() -> Json:
     }
 
 
+def _member(name: str) -> Json:
+    """A Pod of the group `team`, which ends."""
+    made = _pod(name, 15, 1)
+    labels = {"kueue.x-k8s.io/queue-name": "d", "kueue.x-k8s.io/pod-group-name": "team"}
+    notes = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+    made["metadata"] |= {"labels": labels, "annotations": notes}
+    return made
+
+
+def _serving(resource: Resource, name: str) -> Json:
+    """A Deployment or StatefulSet, which never ends."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": _pod(name, 1e6, 1)["spec"]}
+    template["spec"]["restartPolicy"] = "Always"
+    queue = "e" if resource == STATEFUL_SETS else "d"
+    meta = {"name": name, "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": queue}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    spec |= {"serviceName": name} if resource == STATEFUL_SETS else {}
+    return {"apiVersion": "apps/v1", "kind": resource.kind, "metadata": meta, "spec": spec}
+
+
+def _job_set(name: str, queue: str, length_s: float, **spec: Any) -> Json:
+    template = {"spec": _job("", "", 1, length_s)["spec"]}
+    jobs = {"name": "workers", "replicas": 1, "template": template}
+    meta = {"name": name, "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": queue}}
+    named = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": meta}
+    return named | {"spec": {"replicatedJobs": [jobs], **spec}}
+
+
+def _elastic() -> Json:
+    made = _job(ELASTIC, "d", 1, 40, parallelism=1, completions=2)
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    return made
+
+
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 CONCURRENT = {"concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}}}
 LAST = "last"
-ENDS = {"low", "high", "one", "two", "either"}
-"""The Jobs that must succeed. `long` must run, and `brief` and `gone` come and go."""
+ENDS = {"low", "high", "one", "two", "either", ELASTIC}
+"""The Jobs that must succeed. `long` must run, and `brief` and `gone` come and go.
+
+Of the other kinds, group and JobSet must succeed, Deployment and StatefulSet must run. The queue of
+JobSet and StatefulSet is drained for a while.
+"""
 
 
 async def _begin(it: Installation) -> None:
     """What is there before the first process starts."""
     named = {"apiVersion": "v1", "kind": "ConfigMap"}
     await it.apply((NAMESPACES, {"metadata": {"name": "team"}}))
+    await it.apply((CRDS, minimal("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")))
     meta = {"name": "settings", "namespace": "team"}
     await it.apply((CONFIG_MAPS, named | {"metadata": meta, "data": {"A": "1"}}))
     for name in ("empty", "busy"):
@@ -142,6 +188,10 @@ async def _play(it: Installation) -> None:
         (CLUSTER_QUEUES, _queue("b", 3)),
         (LOCAL_QUEUES, local_queue("a", "a")),
         (CLUSTER_QUEUES, _queue("c", 1, flavors=("default", "spare"), **CONCURRENT)),
+        (CLUSTER_QUEUES, _queue("d", 4)),
+        (CLUSTER_QUEUES, _queue("e", 2)),
+        (LOCAL_QUEUES, local_queue("d", "d")),
+        (LOCAL_QUEUES, local_queue("e", "e")),
         (LOCAL_QUEUES, local_queue("b", "b")),
         (LOCAL_QUEUES, local_queue("c", "c")),
         (WORKLOAD_PRIORITY_CLASSES, workload_class("high", 10)),
@@ -158,7 +208,19 @@ async def _play(it: Installation) -> None:
         (JOBS, _job("either", "c", 1, 10)),
         (PODS, _pod("huge", 5, 1000)),
     )
+    await it.apply(
+        (PODS, _member("member-0")),
+        (PODS, _member("member-1")),
+        (STATEFUL_SETS, _serving(STATEFUL_SETS, "db")),
+        (DEPLOYMENTS, _serving(DEPLOYMENTS, "web")),
+        (JOB_SETS, _job_set("set", "e", 20)),
+        (JOB_SETS, _job_set("brief", "d", 5, ttlSecondsAfterFinished=5)),
+        (JOBS, _elastic()),
+    )
     await asyncio.sleep(8)
+    await it.client.patch(JOBS, Key("team", ELASTIC), {"spec": {"parallelism": 2}})
+    await it.client.patch(DEPLOYMENTS, Key("team", "web"), {"spec": {"replicas": 2}})
+    await it.client.patch(CLUSTER_QUEUES, Key("", "e"), {"spec": {"stopPolicy": "HoldAndDrain"}})
     await it.apply(
         (JOBS, _job("high", "a", 2, 20, high=True)),
         (JOBS, _job("two", "b", 2, 15)),
@@ -166,6 +228,8 @@ async def _play(it: Installation) -> None:
     await it.client.delete(JOBS, Key("team", "gone"), propagation="Orphan")
     await asyncio.sleep(10)
     await it.apply((WORKLOADS, await _twin(it, "two")))
+    await it.client.patch(DEPLOYMENTS, Key("team", "web"), {"spec": {"replicas": 1}})
+    await it.client.patch(CLUSTER_QUEUES, Key("", "e"), {"spec": {"stopPolicy": "None"}})
     high = Key("", "high")
     await it.client.patch(WORKLOAD_PRIORITY_CLASSES, high, {"value": 20})
     await it.client.delete(PODS, Key("team", "huge"))
@@ -200,13 +264,32 @@ async def _faults(it: Installation) -> list[str]:
         found.append("late has not failed")
     if (jobs["long"].get("status") or {}).get("ready") != 1:
         found.append("long does not run")
+    found += await _other_faults(it)
     return [*found, *await _quota_faults(it), *await _pod_faults(it)]
+
+
+async def _other_faults(it: Installation) -> list[str]:
+    """Jobs of other kinds: those that end have ended, and the others run."""
+    found = []
+    pods = {key_of(each).name: each for each in await it.all(PODS)}
+    members = [name for name in ("member-0", "member-1") if name in pods]
+    found += [f"{name} has not ended" for name in members if _phase(pods[name]) != "Succeeded"]
+    for resource in (STATEFUL_SETS, DEPLOYMENTS):
+        (served,) = await it.all(resource)
+        if (served.get("status") or {}).get("readyReplicas") != 1:
+            found.append(f"{resource.kind} does not run")
+    sets = {key_of(each).name: each for each in await it.all(JOB_SETS)}
+    if {*sets} != {"set"}:
+        found.append(f"the JobSets are {sorted(sets)}")
+    elif condition(sets["set"], "Completed").get("status") != "True":
+        found.append("the JobSet has not ended")
+    return found
 
 
 async def _quota_faults(it: Installation) -> list[str]:
     """Published usage and the engine's must be the sum over what holds quota."""
     found = []
-    sums = {"a": 0, "b": 0, "c": 0}
+    sums = {"a": 0, "b": 0, "c": 0, "d": 0, "e": 0}
     for each in await it.all(WORKLOADS):
         if condition(each, "Finished"):
             continue
