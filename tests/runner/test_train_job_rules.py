@@ -88,3 +88,10 @@ def test_a_train_job_ends_with_its_jobs() -> None:
 def test_a_train_job_without_a_runtime_or_of_another_manager_is_left_alone() -> None:
     assert GroupStep() == step(train_job() | {"runtime": None})
     assert GroupStep() == step(train_job(managedBy="kueue.x-k8s.io/multikueue"))
+
+
+def test_a_train_job_with_mpi_says_that_nothing_starts_its_pods() -> None:
+    found = step(train_job("mpi"))
+    assert ["NothingStartsPods"] == [each.reason for each in found.events]
+    assert GroupStep(events=found.events) == found
+    assert GroupStep() == step(train_job("mpi", suspend=True))

@@ -17,7 +17,7 @@ from kuota.bridge.jobs.fields import put
 from kuota.bridge.jobs.train_job_runtime import PORT as TRAINER_PORT
 from kuota.bridge.jobs.train_job_runtime import rendered
 
-from .child_jobs import LOOPBACK, GroupStep
+from .child_jobs import LOOPBACK, GroupEvent, GroupStep
 from .job_set_rules import job_set_step
 from .loopback_ports import PORT, Taken, loopback_port
 
@@ -32,9 +32,23 @@ def train_job_step(job: Json, jobs: Sequence[Json], now: float, taken: Taken) ->
     runtime, manager = job.get("runtime"), text(child(job, "spec").get("managedBy"))
     if not isinstance(runtime, dict) or (manager or CONTROLLER) != CONTROLLER:
         return GroupStep()
+    if isinstance(child(runtime, "mlPolicy").get("mpi"), dict):
+        return _without_mpi(job)
     port = loopback_port(job, jobs, taken)
     step = job_set_step(_job_set(job, runtime, port), jobs, now, taken)
     return step if step.status is None else replace(step, status=_status(step.status))
+
+
+def _without_mpi(job: Json) -> GroupStep:
+    """State that nothing starts the pods of a TrainJob whose runtime has the policy `mpi`."""
+    if child(job, "spec").get("suspend") is True:
+        return GroupStep()
+    message = (
+        "nothing on this machine starts the pods of a TrainJob whose runtime has the policy mpi, "
+        "because its launcher needs hosts and SSH keys: the job uses quota until it is deleted; "
+        "choose a runtime with the policy torch or jax"
+    )
+    return GroupStep(events=[GroupEvent("NothingStartsPods", message, warning=True)])
 
 
 def _job_set(job: Json, runtime: Json, port: int) -> Json:

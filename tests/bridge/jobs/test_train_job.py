@@ -9,7 +9,10 @@ from bridge.jobs.kinds import EXAMPLES, RUNTIME, replicated
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Patch
+from kuota.bridge.job_pass.match import matching
+from kuota.bridge.job_pass.workload import workload
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.fields import at, put
 from kuota.bridge.jobs.kind import PodSetsUnknown
@@ -174,3 +177,18 @@ def test_the_last_admission_of_a_suspended_job_does_not_change_its_pod_sets() ->
     assert node() == node(put(EXAMPLES["TrainJob"], OURS, leftover))
     running = put(put(EXAMPLES["TrainJob"], OURS, leftover), ("spec", "suspend"), False)
     assert node() != node(running)
+
+
+def test_the_workload_of_an_earlier_version_still_matches() -> None:
+    """It has neither variables nor port of the framework. A job that runs is not stopped for it."""
+    torch = put(RUNTIME, ("spec", "mlPolicy"), {"numNodes": 2, "torch": {}})
+    job = resolved(put(EXAMPLES["TrainJob"], ("spec", "suspend"), True), torch)
+    for pod_sets, expected in (
+        (KIND.pod_sets(job, GATES), True),
+        (KIND.earlier_pod_sets(job, GATES), True),
+        ([each | {"count": 7} for each in KIND.earlier_pod_sets(job, GATES)], False),
+    ):
+        made = workload(KIND, job, gates=GATES)
+        stored = StoredWorkload.of(made | {"spec": made["spec"] | {"podSets": pod_sets}})
+        assert expected == matching(stored, KIND, job, {}, GATES)
+    assert KIND.pod_sets(job, GATES) != KIND.earlier_pod_sets(job, GATES)

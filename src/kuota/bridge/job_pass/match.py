@@ -16,7 +16,7 @@ from kuota.api.rules.job_common import prebuilt, time_limit_s
 from kuota.api.rules.report import child, text
 
 from ..draft import StoredWorkload
-from ..jobs.kind import JobKind, PodSetsUnknown
+from ..jobs.kind import JobKind, PodSetsUnknown, Rerendered
 from .injections import injections
 from .slices import counts_of, resized
 from .workload import sanitized
@@ -54,10 +54,25 @@ def matching(
     if stored.obj.spec.maximum_execution_time_seconds != time_limit_s(job):
         return False
     try:
-        asked = sanitized(kind.pod_sets(job, gates))
+        asked = [sanitized(kind.pod_sets(job, gates))]
+        if isinstance(kind, Rerendered):
+            asked.append(sanitized(kind.earlier_pod_sets(job, gates)))
     except PodSetsUnknown:
         # What the job depends on is gone. The Workload stays, so that the job can still be stopped.
         return True
+    running = _running(stored, flavors, gates) if stored.reserved else None
+    return any(_runs(stored, kind, job, each, running, resizable) for each in asked)
+
+
+def _runs(
+    stored: StoredWorkload,
+    kind: JobKind,
+    job: Json,
+    asked: list[Json],
+    running: list[Json] | None,
+    resizable: bool,
+) -> bool:
+    """Whether the Workload matches a job with these pod sets."""
     lenient = stored.true("Admitted")
     if resizable:
         sizes = counts_of(stored)
@@ -65,7 +80,6 @@ def matching(
             return False
         # The template of a running job has the tolerations of its first slice.
         asked, lenient = resized(asked, sizes), lenient or not kind.suspended(job)
-    running = _running(stored, flavors, gates) if stored.reserved else None
     if running is not None:
         if equivalent(asked, running, ignore_tolerations=lenient):
             return True

@@ -318,6 +318,17 @@ class Referred(NamedTuple):
 
 
 @runtime_checkable
+class Rerendered(Protocol):
+    """A kind from whose jobs earlier versions of Kuota derived other pod sets.
+
+    Their Workloads stay after an upgrade, so that jobs that run are not stopped for it.
+    """
+
+    def earlier_pod_sets(self, job: Json, gates: Gates) -> list[Json]:
+        """Return the pod sets as earlier versions derived them. Raises PodSetsUnknown."""
+
+
+@runtime_checkable
 class Referring(Protocol):
     """A kind whose jobs are defined by other objects too, as a TrainJob is by its runtime.
 

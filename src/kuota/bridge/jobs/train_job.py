@@ -77,18 +77,23 @@ class TrainJob(TemplateKind):
     def pod_template(self, job: Json, template: Template) -> Json:
         return _JOB_SET.pod_template(self._job_set(job), template)
 
-    def _job_set(self, job: Json) -> Json:
+    def _job_set(self, job: Json, *, with_framework: bool = True) -> Json:
         """Return the JobSet of a resolved job. Raises PodSetsUnknown."""
         runtime = job.get(_RESOLVED)
         if not isinstance(runtime, dict):
             name = text(child(job, "spec", "runtimeRef").get("name"))
             raise PodSetsUnknown(f'training runtime "{name}" not found', "spec.runtimeRef")
-        return rendered(job, runtime, _patches(job))
+        return rendered(job, runtime, _patches(job), with_framework=with_framework)
 
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
         """Return the pod sets. A suspended job may have its last admission, which is ignored."""
         current = _unpatched(job) if self.suspended(job) else job
         return _JOB_SET.pod_sets(self._job_set(current), gates)
+
+    def earlier_pod_sets(self, job: Json, gates: Gates) -> list[Json]:
+        """Return the pod sets without the variables and the port of the training framework."""
+        current = _unpatched(job) if self.suspended(job) else job
+        return _JOB_SET.pod_sets(self._job_set(current, with_framework=False), gates)
 
     def start(self, job: Json, given: Sequence[Injection], gates: Gates) -> list[Effect]:
         """Write the admission, then resume: the trainer rejects patches of a running job."""

@@ -40,13 +40,19 @@ _MERGE_KEYS = {
 """The lists that a strategic merge patch merges by a key. Others are replaced."""
 
 
-def rendered(train_job: Json, runtime: Json, patches: Iterable[Json]) -> Json:
-    """Return the JobSet of a TrainJob with this spec of its runtime and these patches of it."""
+def rendered(
+    train_job: Json, runtime: Json, patches: Iterable[Json], *, with_framework: bool = True
+) -> Json:
+    """Return the JobSet of a TrainJob with this spec of its runtime and these patches of it.
+
+    Without `with_framework`, variables and port of the training framework are left out.
+    """
     spec = child(runtime, "template", "spec")
     for each in patches:
         patch = child(each, "trainingRuntimeSpec", "template", "spec")
         spec = mapping(_patched(spec, patch))
-    jobs = [_configured(each, train_job, runtime) for each in replicated_jobs({"spec": spec})]
+    listed = replicated_jobs({"spec": spec})
+    jobs = [_configured(each, train_job, runtime, with_framework) for each in listed]
     return {"metadata": child(train_job, "metadata"), "spec": spec | {"replicatedJobs": jobs}}
 
 
@@ -75,7 +81,7 @@ def _patched(value: object, patch: object, field: str = "") -> object:
     return result
 
 
-def _configured(replicated: Json, train_job: Json, runtime: Json) -> Json:
+def _configured(replicated: Json, train_job: Json, runtime: Json, with_framework: bool) -> Json:
     """Return a replicated Job with the number of pods and the container of this TrainJob."""
     step = string_map(child(replicated, "template", "metadata").get("labels")).get(_STEP)
     trainer = child(train_job, "spec", "trainer")
@@ -94,7 +100,7 @@ def _configured(replicated: Json, train_job: Json, runtime: Json) -> Json:
         changes |= {"resources": child(trainer, "resourcesPerNode")}
     if step == _TRAINER or (launcher_trains and name == _NODE):
         changes |= {"env": elements(trainer.get("env"))}
-    if step == _TRAINER:
+    if step == _TRAINER and with_framework:
         changes |= _framework(train_job, runtime, pods, changes["env"])
     return _with_container(replicated, changes)
 
