@@ -17,7 +17,7 @@ from kuota.api import core, kueue
 from kuota.api import workload as api
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gate
-from kuota.api.podset import SLICE_ANNOTATION, WORKLOAD_ANNOTATION
+from kuota.api.podset import WORKLOAD_ANNOTATION
 from kuota.api.resources import pod_amounts
 from kuota.bridge import inbound, inbound_nodes
 from kuota.bridge.inbound_workload import AccountingContext
@@ -29,7 +29,17 @@ from kuota.engine.policy import Policy
 from kuota.engine.ranking import queue_timestamp
 from kuota.engine.state import State
 
-from .conditions import holds
+from .links import (
+    chain,
+    has_failed,
+    local_queue_key,
+    marks,
+    object_key,
+    owner_uids,
+    recency,
+    spec_of,
+    uid_of,
+)
 from .workload_state import preemptor_uid
 
 Keys = frozenset[Key]
@@ -78,7 +88,7 @@ class ObservedState:
 
     def put(self, obj: Json) -> Keys:
         """Store the newest state of an object of one of `KINDS`. Other kinds are ignored."""
-        kind, key = str(obj.get("kind")), _key(obj)
+        kind, key = str(obj.get("kind")), object_key(obj)
         known = self.objects.get(kind)
         if known is None:
             return NO_ROWS
@@ -108,25 +118,25 @@ class ObservedState:
     def workload_of_owner(self, uid: str) -> Json | None:
         """Return the Workload of the job with this UID: the newest one that has not finished."""
         found = [self.workloads[key] for key in self._by_owner.get(uid, ())]
-        return max(found, key=_recency, default=None)
+        return max(found, key=recency, default=None)
 
     def pods_of(self, workload: Json) -> list[Json]:
         """Return the pods of a Workload: of its job, annotated with its name, or its owners."""
-        marks: list[str | Key] = [*_owners(workload), _chain(workload, _key(workload).name)]
-        keys = dict.fromkeys(key for each in marks for key in self._pods.get(each, ()))
+        found: list[str | Key] = [*owner_uids(workload), chain(workload, object_key(workload).name)]
+        keys = dict.fromkeys(key for each in found for key in self._pods.get(each, ()))
         return [self.objects["Pod"][key] for key in keys]
 
     def failed_pods(self, workload: Json) -> list[Json]:
         """Return the failed pods of the workload's job."""
-        keys = (key for uid in _owners(workload) for key in self._pods.get(uid, ()))
-        return [pod for key in keys if _failed(pod := self.objects["Pod"][key])]
+        keys = (key for uid in owner_uids(workload) for key in self._pods.get(uid, ()))
+        return [pod for key in keys if has_failed(pod := self.objects["Pod"][key])]
 
     def workload_of_pod(self, pod: Json) -> Json | None:
         """Return the Workload of a pod: the one that it names, or that of its job; else None."""
         metadata = pod["metadata"]
         named = str((metadata.get("annotations") or {}).get(WORKLOAD_ANNOTATION) or "")
-        found = self.workloads.get(Key(_key(pod).namespace, named))
-        owners = (self.workload_of_owner(uid) for uid in (*_owners(pod), _uid(pod)))
+        found = self.workloads.get(Key(object_key(pod).namespace, named))
+        owners = (self.workload_of_owner(uid) for uid in (*owner_uids(pod), uid_of(pod)))
         return found or next((each for each in owners if each is not None), None)
 
     def cluster_queue_of(self, workload: Json) -> str:
@@ -134,7 +144,7 @@ class ObservedState:
         admission = (workload.get("status") or {}).get("admission") or {}
         found = admission.get("clusterQueue")
         if not found:
-            local = self.objects["LocalQueue"].get(_local_queue(workload)) or {}
+            local = self.objects["LocalQueue"].get(local_queue_key(workload)) or {}
             found = (local.get("spec") or {}).get("clusterQueue")
         return str(found or "")
 
@@ -179,7 +189,7 @@ class ObservedState:
         self._pending.pop(key, None)
         if found is not None and found.queueable:
             self._pending[key] = found
-        uids = {_uid(each) for each in (before, after) if each is not None}
+        uids = {uid_of(each) for each in (before, after) if each is not None}
         if len(uids) == 1 and before is not None and after is not None:
             return frozenset({key})
         # Rows of workloads that it preempted name it only while it exists.
@@ -192,18 +202,18 @@ class ObservedState:
         return found
 
     def _link(self, key: Key, obj: Json) -> None:
-        self._by_uid[_uid(obj)] = key
+        self._by_uid[uid_of(obj)] = key
         if by := preemptor_uid(obj):
             self._by_preemptor.setdefault(by, {})[key] = None
-        self._by_queue.setdefault(_local_queue(obj), {})[key] = None
-        for uid in _owners(obj):
+        self._by_queue.setdefault(local_queue_key(obj), {})[key] = None
+        for uid in owner_uids(obj):
             self._by_owner.setdefault(uid, {})[key] = None
 
     def _unlink(self, key: Key, obj: Json) -> None:
-        self._by_uid.pop(_uid(obj), None)
+        self._by_uid.pop(uid_of(obj), None)
         _remove(self._by_preemptor, preemptor_uid(obj), key)
-        _remove(self._by_queue, _local_queue(obj), key)
-        for uid in _owners(obj):
+        _remove(self._by_queue, local_queue_key(obj), key)
+        for uid in owner_uids(obj):
             _remove(self._by_owner, uid, key)
 
     def _cluster_queue(self, key: Key, before: Json | None, after: Json | None) -> Keys:
@@ -234,7 +244,7 @@ class ObservedState:
         known = self.state.local_queues.pop(key, None)
         if found is not None:
             self.state.local_queues[key] = found
-        same = found == known and _spec(before) == _spec(after)
+        same = found == known and spec_of(before) == spec_of(after)
         return NO_ROWS if same else frozenset(self._by_queue.get(key, ()))
 
     def _cohort(self, key: Key, before: Json | None, after: Json | None) -> Keys:
@@ -271,14 +281,16 @@ class ObservedState:
 
     def _pod(self, key: Key, before: Json | None, after: Json | None) -> Keys:
         self._bind(key, before, _read(_bound_pod, after))
-        for mark in _marks(before):
+        for mark in marks(before):
             _remove(self._pods, mark, key)
-        for mark in _marks(after):
+        for mark in marks(after):
             self._pods.setdefault(mark, {})[key] = None
-        told = [(each or {}).get("status") if _failed(each) else None for each in (before, after)]
+        told = [
+            (each or {}).get("status") if has_failed(each) else None for each in (before, after)
+        ]
         if told[0] == told[1]:
             return NO_ROWS
-        owners = _owners(after or before or {})
+        owners = owner_uids(after or before or {})
         return frozenset(key for uid in owners for key in self._by_owner.get(uid, ()))
 
     def _bind(self, key: Key, before: Json | None, found: _BoundPod | None) -> None:
@@ -331,13 +343,6 @@ def _remove(index: dict[Any, dict[Key, Any]], at: object, key: Key) -> None:
             del index[at]
 
 
-def _marks(pod: Json | None) -> list[str | Key]:
-    """Return what connects a pod to its Workload: UIDs of owners, its own UID, an annotation."""
-    if pod is None:
-        return []
-    return [*_owners(pod), _uid(pod), _chain(pod, "")]
-
-
 class _BoundPod(NamedTuple):
     node: str
     requests: Requests
@@ -351,42 +356,3 @@ def _bound_pod(pod: Json) -> _BoundPod | None:
     read = msgspec.convert(pod, core.Pod)
     placed = inbound_nodes.placed_by_topology(read)
     return _BoundPod(read.spec.node_name, pod_amounts(read.spec), placed)
-
-
-def _failed(pod: Json | None) -> bool:
-    return pod is not None and (pod.get("status") or {}).get("phase") == "Failed"
-
-
-def _chain(obj: Json, name: str) -> Key:
-    """Return what the Workload, or all slices of an elastic job, have in common with their pods."""
-    annotations = obj["metadata"].get("annotations") or {}
-    found = annotations.get(SLICE_ANNOTATION) or name or annotations.get(WORKLOAD_ANNOTATION)
-    return Key(_key(obj).namespace, str(found or ""))
-
-
-def _key(obj: Json) -> Key:
-    metadata = obj["metadata"]
-    return Key(str(metadata.get("namespace") or ""), str(metadata["name"]))
-
-
-def _recency(workload: Json) -> tuple[bool, str, str]:
-    created = str(workload["metadata"].get("creationTimestamp") or "")
-    return not holds(workload, "Finished"), created, _key(workload).name
-
-
-def _uid(obj: Json) -> str:
-    return str(obj["metadata"].get("uid"))
-
-
-def _spec(obj: Json | None) -> Json:
-    return (obj or {}).get("spec") or {}
-
-
-def _owners(obj: Json) -> list[str]:
-    references = (obj.get("metadata") or {}).get("ownerReferences") or ()
-    return [str(each.get("uid")) for each in references]
-
-
-def _local_queue(workload: Json) -> Key:
-    name = (workload.get("spec") or {}).get("queueName")
-    return Key(str(workload["metadata"].get("namespace") or ""), str(name or ""))
