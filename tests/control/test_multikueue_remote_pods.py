@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from control.multikueue_fleet import Fleet, Member, told
 from kuota.api.base import Json, Key
-from kuota.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound
+from kuota.control.checks.multikueue.remote_pods import MOST_OF_NAMESPACE
+from kuota.kube.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    KubeError,
+    NotFound,
+    TooManyRequests,
+)
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import JOBS, PODS, WORKLOADS
 
@@ -133,5 +142,50 @@ def test_errors_of_a_worker_are_explained(error: KubeError, status: int, message
         with pytest.raises(ApiError, match="not connected") as found:
             await _source(fleet).pods(key)
         assert 503 == found.value.status
+
+    told(scene)
+
+
+def test_the_copies_of_a_finished_job_stay_while_its_logs_are_read() -> None:
+    async def scene(fleet: Any) -> None:
+        place, key, copy = await dispatched(fleet)
+        await place.api.create(PODS, pod("mine", copy))
+        await _source(fleet).pods(key)
+        await place.kubelet.succeed("train")
+        await fleet.rest(1)
+        assert fleet.says("train", "Finished") == "True/Succeeded"
+        assert 1 == len((await _source(fleet).pods(key))[1])
+        await fleet.rest(5)
+        assert 0 == place.copies()
+
+    told(scene)
+
+
+def test_readers_of_logs_delay_the_removal_of_copies_for_a_short_time_only() -> None:
+    async def scene(fleet: Any) -> None:
+        place, key, _ = await dispatched(fleet)
+        await place.kubelet.succeed("train")
+        for _ in range(15):
+            with suppress(NotFound):
+                await _source(fleet).pods(key)
+            await fleet.rest(1)
+        assert 0 == place.copies()
+
+    told(scene)
+
+
+def test_open_logs_of_a_cluster_are_limited() -> None:
+    async def scene(fleet: Any) -> None:
+        place, key, copy = await dispatched(fleet)
+        await place.api.create(PODS, pod("mine", copy))
+        logging(place)
+        logs = [_source(fleet).log(key, "mine", LogOptions()) for _ in range(MOST_OF_NAMESPACE)]
+        for each in logs:
+            await anext(each)
+        with pytest.raises(TooManyRequests, match="too many logs"):
+            await read(fleet, key, "mine")
+        for each in logs:
+            await each.aclose()
+        assert await read(fleet, key, "mine")
 
     told(scene)

@@ -157,6 +157,8 @@ _MORE = [
 def _a_finished_job_says_where_it_ran(fleet: Fleet) -> None:
     quick = ["sh", "-c", "echo done"]
     fleet.red.kubectl("delete", "job", "train")
+    ran = said(fleet.red, "run", "-q", "main", "--gpus", "1", "--", "sh", "-c", "echo quick words")
+    assert "quick words\n" == ran.stdout, "a short job is over before its pods can be listed"
     assert 0 == fleet.red.create(job("quick", quick)).returncode
     fleet.manager.wait("job/quick -n red", "condition=Complete")
     late = said(fleet.red, "logs", "job/quick")

@@ -104,6 +104,7 @@ class JobFollow:
         """Record a deactivation: a retention policy may delete the Workload at any time."""
         if new is not None and self._uid in owners(new):
             self._deactivated = deactivation(new)
+            self._remote.wake()
         self._changed.set()
 
     async def _end(self) -> Ending:
@@ -195,6 +196,7 @@ class JobFollow:
             patience_s += max(graces, default=0.0)
         else:
             self._follow_pods(await pods_of(self._session, self._finished))
+            await self._remote.last()
         if self._logs:
             await asyncio.wait(self._logs.values(), timeout=patience_s)
 
@@ -233,7 +235,8 @@ class JobFollow:
         elif now in (*WAITING, LiveState.QUOTARESERVED):
             reason = why(workload, self._workloads.values())
             out = way_out(workload)
-            self._progress.show(f"{now}: {reason}; {out}" if out else f"{now}: {reason}")
+            words = "; ".join(filter(None, (reason, out)))
+            self._progress.show(f"{now}: {words}" if words else str(now))
         self._state = now
 
     def _tell_unqueued(self, job: Json) -> None:

@@ -88,6 +88,7 @@ class PodsFollow:
         informers += [] if self._objects is None else [self._objects]
         for each in informers:
             each.observe(lambda old, new: self._changed.set())
+        self._workloads.observe(lambda old, new: self._remote.wake())
         try:
             async with alongside(*(each.run() for each in informers), self._remote.run()):
                 await asyncio.gather(*(each.synced.wait() for each in informers))
@@ -97,6 +98,7 @@ class PodsFollow:
                     self._tell()
                     await self._changed.wait()
                 self._follow()
+                await self._remote.last()
                 if self._logs:
                     await asyncio.wait(self._logs.values(), timeout=_LAST_WORDS_S)
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -71,6 +72,13 @@ def _served(error: ApiError) -> bool:
     return error.details.get("group") == GROUP
 
 
+def _dispatched(workload: Json) -> bool:
+    """Whether a Workload is in another cluster, or may be soon: a check decides about it."""
+    waits = holds(workload, "QuotaReserved") and not holds(workload, "Admitted")
+    checks = (workload.get("status") or {}).get("admissionChecks")
+    return bool(cluster_of(workload)) or bool(waits and checks)
+
+
 class RemoteFollow:
     """Copies the logs of pods in other clusters while `run` is running.
 
@@ -90,23 +98,50 @@ class RemoteFollow:
         self._session, self._options, self._progress = session, options, progress
         self._workloads, self._logs, self._prefixed = workloads, logs, prefixed
         self._said: set[str] = set()
+        self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Look for pods until cancelled."""
+        """Look for pods until cancelled.
+
+        A Workload that is about to be dispatched is asked for as well: the manager then keeps the
+        pods of a short job until their logs are read.
+        """
         while True:
             for workload in list(self._workloads()):
-                if cluster_of(workload) and not holds(workload, "Finished"):
+                if not holds(workload, "Finished"):
                     await self._look(workload)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._woken.wait()
+            self._woken.clear()
+
+    def wake(self) -> None:
+        """Look at once, because a Workload has changed."""
+        self._woken.set()
+
+    async def last(self) -> None:
+        """Look once more, after the job has ended.
+
+        If no pod was seen, look twice: the manager may have listed them before they were created.
+        """
+        for _ in range(2):
+            for workload in list(self._workloads()):
+                await self._look(workload)
+            if self._logs or not any(map(cluster_of, self._workloads())):
+                return
             await asyncio.sleep(LOOK_S)
 
     async def _look(self, workload: Json) -> None:
-        self._say_once(f"runs in cluster {cluster_of(workload)}")
+        if not _dispatched(workload):
+            return
+        if cluster_of(workload):
+            self._say_once(f"runs in cluster {cluster_of(workload)}")
         try:
             pods = await remote_pods(self._session, workload)
         except (Unreachable, ServerError):
             return
         except ApiError as error:
-            if not _served(error):
+            if cluster_of(workload) and not _served(error):
                 self._say_once(unreadable(workload, error))
             return
         for pod in pods:

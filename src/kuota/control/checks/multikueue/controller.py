@@ -80,8 +80,8 @@ class MultiKueueController:
             self.clusters, kinds, origin, self._workload, self.identity, clock
         )
         self._multi, self._gates = multi, gates
+        self.pods = RemotePods(world, self.clusters, self._settings, clock)
         self.dispatcher = self._dispatcher(sender, clock)
-        self.pods = RemotePods(world, self.clusters, self._settings)
         self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
         self._quota: QuotaWriter | None = None
         if automated:
@@ -112,7 +112,9 @@ class MultiKueueController:
     def _dispatcher(self, sender: Sender, clock: Clock) -> Dispatcher:
         world, objects, clusters = self._world, self.objects, self.clusters
         groups = Groups(world, objects, clusters, self._settings, self._external)
-        return Dispatcher(world, sender, clock, objects, clusters, groups)
+        found = Dispatcher(world, sender, clock, objects, clusters, groups)
+        found.awaited = self.pods.awaited
+        return found
 
     def _settings(self) -> Settings:
         multi, gates = self._multi, self._gates

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, true_condition
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event
 from kuota.bridge.jobs.ancestor import GroupKind
@@ -38,6 +38,9 @@ from .rules import reconcile_group
 
 WORKERS = 32
 """Passes at a time. Most of a pass is waiting for clusters."""
+
+LINGER_S, LONGEST_S = 1.0, 10.0
+"""How often it is checked whether a reader of logs is done, and how long that may take."""
 
 _LASTING = (ForeignObject, Invalid, Forbidden, MissingThere)
 """Failures that somebody has to correct."""
@@ -68,6 +71,8 @@ class Dispatcher:
         self._rounds: dict[Key, float] = {}
         self._failures: dict[Key, dict[str, str]] = {}
         self._said: dict[Key, str] = {}
+        self.awaited: Callable[[Key], bool] = lambda _: False
+        """Whether a user still reads the logs of a Workload in its cluster."""
         self.on_dispatched: list[Reported] = []
         self.on_admitted: list[Reported] = []
 
@@ -91,16 +96,18 @@ class Dispatcher:
         Raises RetryLater, and what writes to the manager's API server raise.
         """
         now = self._clock.now().timestamp()
-        group = self._group(key, now)
-        if group is None:
-            return None
-        plan = reconcile_group(group, now)
-        if plan.confirm:
-            await self._read_jobs(plan.confirm, group)
-            group = self._group(key, now, confirmed=plan.confirm)
-            if group is None:
-                return None
+        group, confirmed = self._group(key, now), ""
+        while group is not None:
+            if self._lingers(group, now):
+                return LINGER_S
             plan = reconcile_group(group, now)
+            if not plan.confirm or confirmed:
+                break
+            confirmed = plan.confirm
+            await self._read_jobs(confirmed, group)
+            group = self._group(key, now, confirmed=confirmed)
+        else:
+            return None
         async with self._sender.locks.hold(key):
             await self._sender.send(self._news(key, plan.first))
         failed = await self._send_all(key, plan.remote)
@@ -109,6 +116,14 @@ class Dispatcher:
                 await self._sender.send(self._news(key, plan.last))
         self._settle(key, group, plan, failed, now)
         return plan.requeue_after_s
+
+    def _lingers(self, group: Group, now: float) -> bool:
+        """Whether the copies of a finished Workload stay a moment longer, for readers of logs."""
+        end = true_condition(group.local.obj.status.conditions, "Finished")
+        since = end.last_transition_time if end is not None else None
+        if group.deleted or since is None or not self.awaited(group.local.key):
+            return False
+        return now - since.timestamp() < LONGEST_S
 
     async def _read_jobs(self, name: str, group: Group) -> None:
         """Read the copies of the job from a cluster into its cache. Raises RetryLater."""

@@ -7,6 +7,7 @@ what shows their state: another team may use a namespace of the same name in tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
@@ -17,6 +18,7 @@ from kuota.api.rules.report import child, elements, mapping, text
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.control.world import World
 from kuota.kube.client import Client
+from kuota.kube.clock import Clock
 from kuota.kube.errors import (
     ApiError,
     BadRequest,
@@ -33,6 +35,12 @@ from .group import Settings
 from .remote import RemoteCluster, RemoteClusters
 from .worker_client import explained
 
+MOST_LOGS, MOST_OF_NAMESPACE = 128, 64
+"""How many logs of one cluster are open at a time, in all and by namespace."""
+LISTED_S = 0.4
+"""How long a list of pods is used again. Many users may ask at the same time."""
+AWAITED_S = 3.0
+"""For how long after a request it is assumed that the user is still interested."""
 DEPTH = 5
 """How many owners there may be between a pod and the job."""
 _METADATA = ("namespace", "name", "uid", "creationTimestamp", "deletionTimestamp")
@@ -57,17 +65,30 @@ class RemotePods:
     """Raises ApiError: NotFound, or 503 if the cluster cannot be asked now."""
 
     def __init__(
-        self, world: World, clusters: RemoteClusters, settings: Callable[[], Settings]
+        self,
+        world: World,
+        clusters: RemoteClusters,
+        settings: Callable[[], Settings],
+        clock: Clock,
     ) -> None:
         self._world, self._clusters, self._settings = world, clusters, settings
+        self._clock = clock
+        self._open: Counter[tuple[str, str]] = Counter()
+        self._lists: dict[tuple[str, str], tuple[float, list[Json]]] = {}
+        self._asked: dict[Key, float] = {}
+
+    def awaited(self, key: Key) -> bool:
+        """Whether a user follows the logs of a Workload, and may not have read all of them."""
+        asked = self._asked.get(key)
+        return asked is not None and self._clock.monotonic() - asked < AWAITED_S
 
     async def pods(self, key: Key) -> tuple[str, list[Json]]:
         """Return the cluster of a Workload, and its pods there, oldest first."""
         cluster, roots = self._copy(key)
         try:
-            listed = await cluster.client.list(PODS, key.namespace)
+            listed = await self._listed(cluster, key.namespace)
             family = _Family(cluster.client, key.namespace, roots)
-            found = [_shown(each) for each in listed.items if await family.includes(each)]
+            found = [_shown(each) for each in listed if await family.includes(each)]
         except (ApiError, Unreachable) as error:
             raise _unavailable(cluster.name, error) from None
         oldest = sorted(found, key=lambda each: text(each["metadata"].get("creationTimestamp")))
@@ -77,6 +98,9 @@ class RemotePods:
         """Yield the log of a pod of a Workload in chunks."""
         cluster, roots = self._copy(key)
         there = Key(key.namespace, pod)
+        place = (cluster.name, key.namespace)
+        self._check_limits(*place)
+        self._open[place] += 1
         try:
             found = await cluster.client.get(PODS, there)
             if not await _Family(cluster.client, key.namespace, roots).includes(found):
@@ -90,12 +114,37 @@ class RemotePods:
             raise
         except (ApiError, Unreachable) as error:
             raise _unavailable(cluster.name, error) from None
+        finally:
+            self._open[place] -= 1
+
+    def _check_limits(self, cluster: str, namespace: str) -> None:
+        """Raise TooManyRequests. The manager needs connections to the cluster for its own work."""
+        of_cluster = sum(count for (name, _), count in self._open.items() if name == cluster)
+        if of_cluster >= MOST_LOGS or self._open[cluster, namespace] >= MOST_OF_NAMESPACE:
+            why = f"too many logs of cluster {cluster} are open; close some, or try again later"
+            raise TooManyRequests(429, "TooManyRequests", why)
+
+    async def _listed(self, cluster: RemoteCluster, namespace: str) -> list[Json]:
+        """Return the pods of a namespace, as they are or were a moment ago."""
+        now, at = self._clock.monotonic(), (cluster.name, namespace)
+        self._lists = {k: v for k, v in self._lists.items() if now - v[0] < LISTED_S}
+        if at not in self._lists:
+            found = (await cluster.client.list(PODS, namespace)).items
+            self._lists[at] = (self._clock.monotonic(), found)
+        return self._lists[at][1]
+
+    def _note(self, key: Key) -> None:
+        """Remember that a user is interested in a Workload."""
+        now = self._clock.monotonic()
+        self._asked = {k: v for k, v in self._asked.items() if now - v < AWAITED_S}
+        self._asked[key] = now
 
     def _copy(self, key: Key) -> tuple[RemoteCluster, frozenset[str]]:
         """Return the cluster of a Workload, and the UIDs of the owners of its copy there."""
         cached = self._world.workload(key)
         if cached is None or cached.value is None:
             raise NotFound(404, "NotFound", f'workloads.kueue.x-k8s.io "{key.name}" not found')
+        self._note(key)
         name = cached.value.obj.status.cluster_name
         if not name:
             why = f"Workload {key.name} runs in no other cluster"
