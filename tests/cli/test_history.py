@@ -128,5 +128,26 @@ def test_faults_of_the_export_are_explained(server: Cluster) -> None:
     assert "missing.yaml" in server.kuota("export", "focus", "--prices", "missing.yaml", code=1)
 
 
+@pytest.mark.parametrize("form", ["table", "wide", "csv", "json", "yaml"])
+def test_waste_is_shown_by_cause(server: Cluster, form: str) -> None:
+    printed = server.kuota("usage", "-A", "--waste", *JANUARY, "-o", form)
+    assert "vision" in printed
+    assert "speech" not in printed
+    if form == "table":
+        title, row = printed.splitlines()
+        assert title.split() == [
+            "TEAM", "RESOURCE-HOURS", "FREE", "PREEMPTED", "EVICTED", "FAILED", "START", "IDLE",
+            "TOTAL",
+        ]  # fmt: skip
+        assert ["vision", "gpu", "0.00", "2.00", "0.00", "0.00", "0.00", "2.00"] == row.split()
+    if form == "csv":
+        (gpu,) = (e for e in csv.DictReader(printed.splitlines()) if e["resource"] == GPU)
+        assert "2.000000" == gpu["preempted"]
+
+
+def test_waste_is_reported_by_team_alone(server: Cluster) -> None:
+    assert "by team" in server.kuota("usage", "--waste", "--by", "user", code=2)
+
+
 def test_a_server_without_a_history_is_named(cluster: Cluster) -> None:
     assert "keeps no history" in cluster.kuota("history", code=1)

@@ -127,10 +127,11 @@ def test_the_history_has_a_volume_or_a_database() -> None:
     assert "v1alpha1.history.kuota.dev" == in_database["APIService"]["metadata"]["name"]
 
 
-def test_the_recorder_of_the_history_only_reads_workloads() -> None:
+def test_the_recorder_of_the_history_only_reads_workloads_and_quotas() -> None:
     roles = {each["metadata"]["name"]: each for each in history_roles(Settings(history=True))}
     (watched, published) = roles["kueue-history-role"]["rules"]
-    assert (["workloads"], ["list", "watch"]) == (watched["resources"], watched["verbs"])
+    assert ["clusterqueues", "cohorts", "localqueues", "workloads"] == watched["resources"]
+    assert ["list", "watch"] == watched["verbs"]
     assert ["v1alpha1.history.kuota.dev"] == published["resourceNames"]
     (read,) = roles["kueue-history-reader-role"]["rules"]
     assert (["history.kuota.dev"], ["get", "list"]) == (read["apiGroups"], read["verbs"])

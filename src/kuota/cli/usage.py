@@ -17,6 +17,7 @@ from .history import flat, hours, read, short_name
 from .list_query import EVERYWHERE
 from .output import show, show_csv, show_table
 from .periods import period_options, period_query
+from .waste import print_waste
 
 if TYPE_CHECKING:
     from .session import Session
@@ -32,6 +33,11 @@ _COMMON = ("cpu", "memory")
     show_default=True,
     help="What to group by. A team is a namespace, a queue a ClusterQueue.",
 )
+@click.option(
+    "--waste",
+    is_flag=True,
+    help="Show what was wasted instead, by cause and team.",
+)
 @period_options("30d")
 @EVERYWHERE
 @click.option(
@@ -44,6 +50,7 @@ _COMMON = ("cpu", "memory")
 @server_options
 def command(
     by: str,
+    waste: bool,
     since: datetime,
     until: datetime | None,
     everywhere: bool,
@@ -55,22 +62,37 @@ def command(
     LOST is the part in runs that an eviction ended; jobs that write checkpoints lose less. WAITED
     adds up how long jobs waited for quota. Members see their own namespace, admins may use -A.
 
+    With --waste: FREE is quota that was free while jobs of the team waited for it, PREEMPTED and
+    EVICTED are runs that were lost, FAILED START are runs of jobs that never started, and IDLE is
+    allocated devices that were not used.
+
     \b
     Examples:
       kuota usage -A
+      kuota usage -A --waste --since 7d
       kuota usage --by user --since 2026-01-01 --until 2026-02-01
       kuota usage -A --by flavor --since 90d -o csv > usage.csv
     """
 
+    _check(by, waste)
+
     async def work(session: Session) -> None:
         query = period_query(since, until) | {"by": by}
-        found = await read(session, Report.USAGE, everywhere, query)
+        report = Report.WASTE if waste else Report.USAGE
+        found = await read(session, report, everywhere, query)
         if output in ("json", "yaml"):
             show(found, output)
+        elif waste:
+            print_waste(found, output)
         else:
             _print(found, by, output)
 
     conduct(choice, work)
+
+
+def _check(by: str, waste: bool) -> None:
+    if waste and by != By.TEAM:
+        raise click.UsageError("--waste is reported by team; omit --by")
 
 
 def _print(found: Json, by: str, output: str) -> None:

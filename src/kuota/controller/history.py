@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 from kuota.failures import retried
@@ -33,12 +34,21 @@ class HistoryPart:
     async def record(self, leadership: Leadership) -> None:
         """Record as soon as this process leads."""
         from kuota.history.calls import InThread
+        from kuota.history.quota_recorder import QuotaRecorder, quota_informers
         from kuota.history.recorder import Recorder
 
         await leadership.leading()
         # Neither a slow volume nor a remote database may delay the Lease.
-        recorder = Recorder(self._client, self._address, self._clock, calls=InThread())
-        await retried("recording the history", recorder.run)
+        jobs = Recorder(self._client, self._address, self._clock, calls=InThread())
+        informers = quota_informers(self._client, self._clock)
+        quotas = QuotaRecorder(
+            informers, lambda obj: obj, self._address, self._clock, calls=InThread()
+        )
+        async with asyncio.TaskGroup() as group:
+            for each in informers.values():
+                group.create_task(each.run())
+            group.create_task(retried("recording the history", jobs.run))
+            group.create_task(retried("recording quotas", quotas.run))
 
     async def serve(self, at: socket.socket) -> None:
         """Serve on the socket."""

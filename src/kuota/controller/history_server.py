@@ -12,9 +12,8 @@ from kuota.api.base import Json
 from kuota.api.faults import Invalid
 from kuota.history import api
 from kuota.history.address import Address
-from kuota.history.charges import TooManyCharges
 from kuota.history.connection import HistoryUnavailable
-from kuota.history.database import read
+from kuota.history.reports import ReportTooLarge, report
 from kuota.kube.access import Access, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -79,12 +78,11 @@ class HistoryServer(AggregatedServer):
 
     def _read(self, place: api.Place, question: api.Question) -> ApiResponse:
         try:
-            records = read(self._address, question.period.since, place.namespace)
-            return ApiResponse(status=200, body=api.document(place, question, records))
+            return ApiResponse(status=200, body=report(self._address, place, question))
         except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
             return failure(503, "ServiceUnavailable", message)
-        except TooManyCharges as error:
+        except ReportTooLarge as error:
             return failure(413, "RequestEntityTooLarge", str(error))
 
     def _document(self, path: str, accept: str) -> ApiResponse:

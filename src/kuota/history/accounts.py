@@ -15,7 +15,7 @@ import msgspec
 
 from kuota.api.quantity import NANO, nano_of
 
-from .records import JobRecord, Run, milliseconds, overlap_ms
+from .records import JobRecord, Run, is_lost, milliseconds, overlap_ms
 
 HOUR_MS = 3_600_000
 
@@ -151,17 +151,17 @@ def usage(records: Iterable[JobRecord], by: By, period: Period) -> list[Usage]:
             if not at:
                 account.waited_ms += record.waited_ms(*period.bounds_ms)
         if groups:
-            for run in record.runs:
-                _add(accounts, record, run, by, period)
+            for run, ending in record.endings():
+                _add(accounts, record, run, by, period, lost=is_lost(ending))
     return [_reported(accounts[each]) for each in sorted(accounts)]
 
 
 def resource_hours(record: JobRecord, period: Period) -> dict[str, ResourceUsage]:
     """Return the hours of one job by resource."""
     account = _Account("")
-    for run in record.runs:
+    for run, ending in record.endings():
         for share in shares(run, period):
-            account.add(share, lost=run.lost)
+            account.add(share, lost=is_lost(ending))
     return account.resources()
 
 
@@ -193,11 +193,17 @@ def _groups(record: JobRecord, by: By, period: Period) -> list[str]:
 
 
 def _add(
-    accounts: dict[str, _Account], record: JobRecord, run: Run, by: By, period: Period
+    accounts: dict[str, _Account],
+    record: JobRecord,
+    run: Run,
+    by: By,
+    period: Period,
+    *,
+    lost: bool,
 ) -> None:
     whole = {By.TEAM: record.namespace, By.USER: record.user, By.QUEUE: run.cluster_queue}
     for share in shares(run, period):
-        accounts[whole.get(by, share.flavor)].add(share, lost=run.lost)
+        accounts[whole.get(by, share.flavor)].add(share, lost=lost)
     if run.preempted and run.ended is not None and period.since <= run.ended < period.until:
         for group in set(run.amounts) if by is By.FLAVOR else {whole[by]}:
             accounts[group].preemptions += 1

@@ -16,7 +16,9 @@ from kuota.kube.clock import time_text
 
 from .accounts import By, Period, ResourceUsage, merged, resource_hours, usage
 from .charges import ChargePeriod, charges
+from .quotas import QuotaFact
 from .records import JobRecord, overlap_ms
+from .waste import IdleSpan, waste
 
 GROUP = "history.kuota.dev"
 VERSION = "v1alpha1"
@@ -27,14 +29,20 @@ _LIMIT = 500
 
 
 class Report(StrEnum):
-    """What can be read: one row per job, accounts, or charges per job and hour or day."""
+    """What can be read: one row per job, accounts, charges per job and hour or day, or waste."""
 
     JOBS = "jobs"
     USAGE = "usage"
     CHARGES = "charges"
+    WASTE = "waste"
 
 
-KINDS = {Report.JOBS: "JobHistory", Report.USAGE: "UsageReport", Report.CHARGES: "ChargeReport"}
+KINDS = {
+    Report.JOBS: "JobHistory",
+    Report.USAGE: "UsageReport",
+    Report.CHARGES: "ChargeReport",
+    Report.WASTE: "WasteReport",
+}
 """The kind of each document."""
 
 
@@ -116,13 +124,8 @@ def parse_query(query: Mapping[str, str], now: float) -> Question:
 
 
 def document(place: Place, question: Question, records: Iterable[JobRecord]) -> Json:
-    """Return the report. The newest jobs come first. Raises TooManyCharges."""
-    body: Json = {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": KINDS[place.report],
-        "since": _text(question.period.since),
-        "until": _text(question.period.until),
-    }
+    """Return any report but waste. The newest jobs come first. Raises TooManyCharges."""
+    body = _head(place, question)
     match place.report:
         case Report.USAGE:
             found = usage(records, question.by, question.period)
@@ -131,6 +134,31 @@ def document(place: Place, question: Question, records: Iterable[JobRecord]) -> 
             made = charges(records, question.period, question.every)
             return body | {"every": str(question.every), "items": msgspec.to_builtins(made)}
     return body | _jobs(question, records)
+
+
+def waste_document(
+    place: Place,
+    question: Question,
+    records: Iterable[JobRecord],
+    quotas: Iterable[QuotaFact],
+    idle: Iterable[IdleSpan],
+) -> Json:
+    """Return the waste of each team. Raises TooManyChanges.
+
+    The records are those of all namespaces: whether quota is free depends on what others use.
+    """
+    found = waste(records, quotas, idle, question.period)
+    shown = [each for each in found if place.namespace in (None, each.group)]
+    return _head(place, question) | {"by": "team", "items": msgspec.to_builtins(shown)}
+
+
+def _head(place: Place, question: Question) -> Json:
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": KINDS[place.report],
+        "since": _text(question.period.since),
+        "until": _text(question.period.until),
+    }
 
 
 def _jobs(question: Question, records: Iterable[JobRecord]) -> Json:

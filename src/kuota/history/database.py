@@ -9,18 +9,22 @@ can never write about the same change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from kuota.view.idle import IdlePeriod
+
 from .address import Address
 from .connection import SCHEMA, Connection, HistoryUnavailable, PostgresConnection, connected
+from .quotas import QuotaFact, QuotaKind
 from .records import JobRecord
+from .waste import IdleSpan
 
-VERSION = 2
+VERSION = 3
 _TABLES = (
     """CREATE TABLE jobs (
         uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, finished DOUBLE PRECISION,
@@ -39,9 +43,29 @@ _FROM_VERSION_1 = (
     "ALTER TABLE progress ADD COLUMN version BIGINT NOT NULL DEFAULT 0",
 )
 _SINCE_VERSION_2 = ("CREATE INDEX jobs_by_job ON jobs (job)",)
+_SINCE_VERSION_3 = (
+    """CREATE TABLE idle (
+        pod TEXT NOT NULL, device TEXT NOT NULL, since DOUBLE PRECISION NOT NULL,
+        until DOUBLE PRECISION NOT NULL, namespace TEXT NOT NULL, workload TEXT NOT NULL,
+        resource TEXT NOT NULL, PRIMARY KEY (pod, device, since)
+    )""",
+    """CREATE TABLE quotas (
+        kind TEXT NOT NULL, name TEXT NOT NULL, since DOUBLE PRECISION NOT NULL, body TEXT,
+        PRIMARY KEY (kind, name, since)
+    )""",
+)
 _PUT = (
     "INSERT INTO jobs (uid, namespace, finished, body, job) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (uid) DO UPDATE SET finished = excluded.finished, body = excluded.body"
+)
+_PUT_QUOTA = (
+    "INSERT INTO quotas (kind, name, since, body) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (kind, name, since) DO UPDATE SET body = excluded.body"
+)
+_PUT_IDLE = (
+    "INSERT INTO idle (pod, device, since, until, namespace, workload, resource) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (pod, device, since) "
+    "DO UPDATE SET until = excluded.until WHERE excluded.until > idle.until"
 )
 _RECORD = msgspec.json.Decoder(JobRecord)
 
@@ -119,8 +143,42 @@ class HistoryWriter:
         self.progress = progress
 
     def prune(self, before: float) -> None:
-        """Delete the records of jobs that ended before this time."""
+        """Delete the records of jobs that ended before this time, and what explains their waste."""
         self._db.change("DELETE FROM jobs WHERE finished < ?", before)
+        self._db.change("DELETE FROM idle WHERE until < ?", before)
+        self._db.change(
+            "DELETE FROM quotas WHERE since < ? AND EXISTS (SELECT 1 FROM quotas later WHERE "
+            "later.kind = quotas.kind AND later.name = quotas.name AND later.since > quotas.since "
+            "AND later.since <= ?)",
+            before,
+            before,
+        )
+
+    def write_quotas(self, facts: Iterable[QuotaFact]) -> None:
+        """Store facts about quotas, unless they repeat the last one about the same object."""
+        with _transaction(self._db):
+            known = {(each.kind, each.name): each for each in _quotas(self._db)}
+            for each in facts:
+                last = known.get((each.kind, each.name))
+                if each.spec == (last.spec if last is not None else None):
+                    continue
+                body = None if each.spec is None else msgspec.json.encode(each.spec).decode()
+                at = each.since if last is None else max(each.since, last.since)
+                self._db.change(_PUT_QUOTA, str(each.kind), each.name, at, body)
+                known[each.kind, each.name] = each
+
+    def live_quotas(self) -> set[tuple[QuotaKind, str]]:
+        """Return the objects that exist according to the last facts about them."""
+        last = {(each.kind, each.name): each.spec for each in _quotas(self._db)}
+        return {key for key, spec in last.items() if spec is not None}
+
+    def write_idle(self, periods: Iterable[IdlePeriod]) -> None:
+        """Store idle periods. The latest report about a period replaces earlier ones."""
+        with _transaction(self._db):
+            for each in periods:
+                of = each.holder
+                place = of.namespace, of.workload, each.resource
+                self._db.change(_PUT_IDLE, *each.identity, each.until, *place)
 
 
 class HistoryReader:
@@ -143,6 +201,20 @@ class HistoryReader:
     def job(self, uid: str) -> JobRecord | None:
         """Return the record of one Workload; None if there is none."""
         return _job(self._db, uid)
+
+    def quotas(self, until: float) -> list[QuotaFact]:
+        """Return all facts about quotas up to a time."""
+        return _quotas(self._db, until)
+
+    def idle(self, since: float, until: float) -> list[IdleSpan]:
+        """Return the idle periods that a period touches."""
+        rows = self._db.rows(
+            "SELECT namespace, workload, resource, since, until FROM idle "
+            "WHERE until > ? AND since < ?",
+            since,
+            until,
+        )
+        return [IdleSpan(*row) for row in rows]
 
     def jobs(self, since: float, namespace: str | None) -> list[JobRecord]:
         """Return all records of jobs that had not ended at `since`, of one namespace or of all."""
@@ -174,6 +246,24 @@ def _job(db: Connection, uid: str) -> JobRecord | None:
     return _RECORD.decode(rows[0][0]) if rows else None
 
 
+def read_waste(
+    address: Address, since: float, until: float
+) -> tuple[list[JobRecord], list[QuotaFact], list[IdleSpan]]:
+    """Return what the waste of a period is computed from, of all namespaces."""
+    with HistoryReader(address) as reader:
+        return reader.jobs(since, None), reader.quotas(until), reader.idle(since, until)
+
+
+def _quotas(db: Connection, until: float | None = None) -> list[QuotaFact]:
+    """Return all facts up to a time, in order."""
+    where, parameters = ("", []) if until is None else (" WHERE since < ?", [until])
+    rows = db.rows(f"SELECT kind, name, since, body FROM quotas{where} ORDER BY since", *parameters)
+    return [
+        QuotaFact(QuotaKind(kind), name, since, None if body is None else msgspec.json.decode(body))
+        for kind, name, since, body in rows
+    ]
+
+
 @contextmanager
 def _transaction(db: Connection) -> Iterator[None]:
     db.begin()
@@ -196,9 +286,15 @@ def _migrate(db: Connection) -> None:
         found = db.version()
         if found > VERSION:
             raise HistoryUnavailable("the history was written by a later version of Kuota")
-        steps = () if found == VERSION else _SINCE_VERSION_2
-        if found < VERSION:
-            steps = (*(_FROM_VERSION_1 if found else _TABLES), *steps)
-        for statement in steps:
+        for statement in _steps(found):
             db.change(statement)
         db.set_version(VERSION)
+
+
+def _steps(found: int) -> Iterator[str]:
+    """Yield the statements that lead from a version of the tables to the current one."""
+    if found < 2:
+        yield from _FROM_VERSION_1 if found else _TABLES
+        yield from _SINCE_VERSION_2
+    if found < 3:
+        yield from _SINCE_VERSION_3

@@ -69,17 +69,17 @@ class Run(msgspec.Struct, frozen=True):
     ready: bool | None = None
 
     @property
-    def lost(self) -> bool:
-        """Whether an eviction ended the run. Work since the last checkpoint was lost."""
-        return self.ended is not None and self.ending not in (FINISHED, RESIZED, DELETED)
-
-    @property
     def preempted(self) -> bool:
         return self.ending == PREEMPTED
 
     def touches(self, since: float, until: float) -> bool:
         """Whether a part of the run, which may have no length, is within a period."""
         return self.started < until and (self.ended is None or self.ended >= since)
+
+
+def is_lost(ending: str) -> bool:
+    """Whether an eviction ended a run. Work since the last checkpoint was lost."""
+    return ending not in ("", FINISHED, RESIZED, DELETED)
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -127,6 +127,16 @@ class JobRecord(msgspec.Struct, frozen=True):
     def running(self) -> Run | None:
         """The run that continues; None if the job waits or has ended."""
         return self.runs[-1] if self.runs and self.runs[-1].ended is None else None
+
+    def endings(self) -> Iterator[tuple[Run, str]]:
+        """Yield each run with how its admission ended: a change of amounts ends no admission."""
+        following: Run | None = None
+        ending = ""
+        for run in reversed(self.runs):
+            same = following is not None and following.admitted == run.admitted
+            ending = ending if run.ending == RESIZED and same else run.ending
+            following = run
+            yield run, ending
 
     @property
     def begun(self) -> float:

@@ -102,7 +102,7 @@ def history_roles(settings: Settings) -> list[Json]:
     """
     own, of = settings.namespace, HISTORY_ACCOUNT
     watched = [
-        _rule(GROUP, "workloads", "list watch"),
+        _rule(GROUP, "clusterqueues cohorts localqueues workloads", "list watch"),
         _rule("apiregistration.k8s.io", "apiservices", f"{_WATCH} update", f"v1alpha1.{HISTORY}"),
     ]
     group = "coordination.k8s.io"

@@ -13,9 +13,8 @@ from kuota.api.faults import Invalid
 from kuota.api.kueue import GROUP as KUEUE
 from kuota.history import api
 from kuota.history.address import Address
-from kuota.history.charges import TooManyCharges
 from kuota.history.connection import HistoryUnavailable
-from kuota.history.database import read
+from kuota.history.reports import ReportTooLarge, report
 from kuota.server.auth import Access
 from kuota.server.requests import Request, Response
 from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed
@@ -54,10 +53,9 @@ class HistoryExtension:
 
     def _document(self, place: api.Place, question: api.Question) -> Json:
         try:
-            records = read(self._address, question.period.since, place.namespace)
-            return api.document(place, question, records)
+            return report(self._address, place, question)
         except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
             raise StatusError(503, "ServiceUnavailable", message) from None
-        except TooManyCharges as error:
+        except ReportTooLarge as error:
             raise StatusError(413, "RequestEntityTooLarge", str(error)) from None

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from time import time
+from typing import Any
 
 import msgspec
 
@@ -25,13 +26,19 @@ from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.bridge.settings import policy
 from kuota.connections import Connections, raise_descriptor_limit
+from kuota.control.cached_object import CachedObject
 from kuota.control.observer import WorldObjects, attach_dispatch_observer, attach_observer
 from kuota.control.system import System
+from kuota.control.world import World
 from kuota.dashboard.http import PREFIX
 from kuota.failures import retried
 from kuota.history.address import SqliteFile
+from kuota.history.idle_recorder import IdleRecorder
+from kuota.history.quota_recorder import QuotaRecorder
+from kuota.history.quotas import QuotaKind
 from kuota.history.recorder import Recorder
 from kuota.kube.client import Client
+from kuota.kube.informer import Informer
 from kuota.listening import CannotListen
 from kuota.log_file import keep_rotated
 from kuota.memory import calm_collector, keep_trimmed
@@ -281,16 +288,22 @@ class Installation:
         metrics = self._serve_state(api, system, runner)
         sampler = self._sampler(api, nodes, runner)
         devices = MachineDevices(runner, sampler, system.world)
-        idle = serve_devices(api, devices, self._options.idle, events, metrics.own.measured)
-        publishing = partial(publish, client, nodes.topology, system.clock)
+        measured_by, record = metrics.own.measured, IdleRecorder(self._history_file).record
+        idle = serve_devices(api, devices, self._options.idle, events, measured_by, record)
         upkeep = (
             retried("measuring usage", sampler.run),
-            retried("recording the history", self._recorder(api, client).run),
+            *self._recorders(api, client, system.world),
             retried("watching devices", idle.run),
             retried("sampling metrics", metrics.keep_sampling),
-            retried("publishing the topology", publishing),
+            self._publishing(client, nodes, system),
         )
         return (runner.run(), system.run(), events.run(), quota.run(), *upkeep)
+
+    def _publishing(
+        self, client: Client, nodes: MachineNodes, system: System
+    ) -> Coroutine[None, None, None]:
+        topology = partial(publish, client, nodes.topology, system.clock)
+        return retried("publishing the topology", topology)
 
     def _sampler(self, api: ApiServer, nodes: MachineNodes, runner: Runner) -> UsageSampler:
         """Serve the usage of pods and Nodes, which the sampler measures."""
@@ -313,10 +326,26 @@ class Installation:
             api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
         return self._serve_metrics(api, system, runner)
 
-    def _recorder(self, api: ApiServer, client: Client) -> Recorder:
-        file = SqliteFile(str(self._state_dir.history))
+    @property
+    def _history_file(self) -> SqliteFile:
+        return SqliteFile(str(self._state_dir.history))
+
+    def _recorders(
+        self, api: ApiServer, client: Client, world: World
+    ) -> tuple[Coroutine[None, None, None], Coroutine[None, None, None]]:
+        """Serve the history, and return what records it: jobs, and how quotas change."""
+        file = self._history_file
         api.extensions.append(HistoryExtension(file, SHARED.now))
-        return Recorder(client, file)
+        informers: dict[QuotaKind, Informer[CachedObject[Any]]] = {
+            QuotaKind.CLUSTER_QUEUE: world.cluster_queues,
+            QuotaKind.COHORT: world.cohorts,
+            QuotaKind.LOCAL_QUEUE: world.local_queues,
+        }
+        quotas = QuotaRecorder(informers, lambda each: each.json, file)
+        return (
+            retried("recording the history", Recorder(client, file).run),
+            retried("recording quotas", quotas.run),
+        )
 
     def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> Metrics:
         runtime = Runtime(system.clock)

@@ -10,7 +10,7 @@ import msgspec
 from kuota.api.quantity import as_float, written
 from kuota.bridge.conditions import timestamp
 from kuota.history.accounts import HOUR_MS, Period, merged
-from kuota.history.records import JobRecord, Run
+from kuota.history.records import JobRecord, Run, is_lost
 from kuota.view.observed import ObservedState
 from kuota.view.topology import resource_order
 
@@ -124,7 +124,7 @@ class _Team:
                 amount = as_float(written(units, resource))
                 held = self._held.setdefault(resource, self._zeros())
                 self._clock.spread(held, run.started, end, amount)
-                if run.lost:
+                if is_lost(run.ending):
                     lost = self._lost.setdefault(resource, self._zeros())
                     self._clock.spread(lost, run.started, end, amount)
         if run.preempted and run.ended is not None:
