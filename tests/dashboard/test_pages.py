@@ -72,39 +72,39 @@ ESCAPES = (
 )
 
 
-@pytest.mark.parametrize("path", ESCAPES)
-def test_no_path_leaves_the_directory(path: str) -> None:
+def test_no_path_leaves_the_directory() -> None:
     async def work(served: Served) -> None:
-        status, body = await raw(served, f"GET {path} HTTP/1.1")
-        assert status in (400, 404), body
-        assert b"root:" not in body
+        for path in ESCAPES:
+            status, body = await raw(served, f"GET {path} HTTP/1.1")
+            assert status in (400, 404), path
+            assert b"root:" not in body
 
     serving(work)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "GET /dashboard/a%0d%0aSet-Cookie:%20x=y HTTP/1.1",
-        "GET /dashboard/?a=%0d%0aX-Evil:%201 HTTP/1.1",
-        "GET /dashboard/api/x%0d%0aX-Evil:%201 HTTP/1.1",
-    ],
+INJECTIONS = (
+    "/dashboard/a%0d%0aSet-Cookie:%20x=y",
+    "/dashboard/?a=%0d%0aX-Evil:%201",
+    "/dashboard/api/x%0d%0aX-Evil:%201",
 )
-def test_a_request_adds_no_header_to_the_response(line: str) -> None:
+
+
+def test_a_request_adds_no_header_to_the_response() -> None:
     async def work(served: Served) -> None:
-        _, body = await raw(served, line)
-        head = body.partition(b"\r\n\r\n")[0].lower()
-        assert b"x-evil" not in head
-        assert b"set-cookie" not in head
+        for path in INJECTIONS:
+            _, body = await raw(served, f"GET {path} HTTP/1.1")
+            head = body.partition(b"\r\n\r\n")[0].lower()
+            assert b"x-evil" not in head, path
+            assert b"set-cookie" not in head, path
 
     serving(work)
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_pages_are_only_read(method: str) -> None:
+def test_pages_are_only_read() -> None:
     async def work(served: Served) -> None:
-        status, _ = await raw(served, f"{method} /dashboard/ HTTP/1.1")
-        assert 405 == status
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+            status, _ = await raw(served, f"{method} /dashboard/ HTTP/1.1")
+            assert 405 == status, method
 
     serving(work)
 

@@ -60,29 +60,27 @@ def test_a_log_is_plain_text() -> None:
     serving(work, logs=log)
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ("namespace=speech&pod=secret", 403),
-        ("namespace=speech&pod=absent", 403),
-        ("namespace=vision&pod=absent", 404),
-        ("namespace=vision", 400),
-        ("pod=a", 400),
-        ("namespace=vision&pod=../../speech/pods/secret", 400),
-        ("namespace=vision&pod=a%2f..%2fb", 400),
-        ("namespace=vision&pod=a&tail=-1", 400),
-        ("namespace=vision&pod=a&tail=99999999999", 400),
-    ],
+REFUSED = (
+    ("namespace=speech&pod=secret", 403),
+    ("namespace=speech&pod=absent", 403),
+    ("namespace=vision&pod=absent", 404),
+    ("namespace=vision", 400),
+    ("pod=a", 400),
+    ("namespace=vision&pod=../../speech/pods/secret", 400),
+    ("namespace=vision&pod=a%2f..%2fb", 400),
+    ("namespace=vision&pod=a&tail=-1", 400),
+    ("namespace=vision&pod=a&tail=99999999999", 400),
 )
-def test_a_log_is_refused_as_the_api_refuses_it(query: str, status: int) -> None:
+
+
+def test_a_log_is_refused_as_the_api_refuses_it() -> None:
     async def work(served: Served) -> None:
         await put_pod(served, "speech", "secret")
-        async with (
-            served.browser("ann-token") as ann,
-            ann.get(served.url(f"api/logs?{query}")) as response,
-        ):
-            assert status == response.status, await response.text()
-            assert "Status" == (await response.json())["kind"]
+        async with served.browser("ann-token") as ann:
+            for query, status in REFUSED:
+                async with ann.get(served.url(f"api/logs?{query}")) as response:
+                    assert status == response.status, query
+                    assert "Status" == (await response.json())["kind"]
 
     serving(work, logs=log)
 
