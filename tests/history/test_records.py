@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from kuota.api.base import Json
+from kuota.api.base import Json, OwnerReference
 from kuota.api.workload import Workload
-from kuota.history.accounts import By, Period, resource_hours, usage
+from kuota.history.accounts import By, Period, merged, resource_hours, usage
 from kuota.history.records import JobRecord, Outcome, forgotten, recorded
 
 GPU = "nvidia.com/gpu"
@@ -170,3 +170,76 @@ def test_a_job_that_never_ran_counts_for_its_team_and_for_no_queue() -> None:
     assert ["team"] == [each.group for each in usage([waiting], By.TEAM, Period(0, 200))]
     (account,) = usage([waiting], By.QUEUE, Period(0, 200))
     assert ("", 100 / 3600) == (account.group, account.waiting_hours)
+
+
+def owned(uid: str, given: Workload, job: str = "j", created: float = 100) -> Workload:
+    """Return the Workload with another uid, as one of several Workloads of a job."""
+    (owner,) = given.metadata.owner_references or []
+    metadata = msgspec.structs.replace(
+        given.metadata,
+        uid=uid,
+        owner_references=[msgspec.structs.replace(owner, uid=job)],
+        creation_timestamp=datetime.fromtimestamp(created, UTC),
+    )
+    return msgspec.structs.replace(given, metadata=metadata)
+
+
+def test_slices_of_an_elastic_job_are_one_job_and_overlap_nowhere() -> None:
+    replaced = finished(110, 130, "WorkloadSliceReplaced")
+    first = observed(owned("a", admitted(110)), owned("a", replaced))
+    second = observed(
+        owned("b", workload(), created=120),
+        owned("b", admitted(130, gpus=4), created=120),
+        owned("b", finished(130, 150), created=120),
+    )
+    (account,) = usage([second, first], By.TEAM, ALWAYS)
+    assert (1, 2 * 20 + 4 * 20) == (account.jobs, round(account.resources[GPU].hours * 3600))
+    # The second slice waited while the first ran, so the job waited only at first.
+    assert 10 == round(account.waiting_hours * 3600)
+    (job,) = merged([first, second])
+    assert (100, 150, Outcome.SUCCEEDED) == (job.submitted, job.finished, job.outcome)
+
+
+def test_workloads_that_claim_the_owner_of_somebody_else_are_other_jobs() -> None:
+    mine = observed(owned("a", finished(110, 130)))
+    forged = msgspec.structs.replace(mine, uid="b", namespace="other")
+    colleague = msgspec.structs.replace(mine, uid="c", user="ben")
+    assert 3 == len(merged([mine, forged, colleague]))
+
+
+def test_a_partial_admission_counts_what_was_admitted() -> None:
+    # Two pods with two GPUs each were requested, and one pod was admitted.
+    partly = admitted(110, gpus=2)
+    assert partly.status.admission is not None
+    (assigned,) = partly.status.admission.pod_set_assignments or []
+    one = msgspec.structs.replace(assigned, count=1)
+    admission = msgspec.structs.replace(partly.status.admission, pod_set_assignments=[one])
+    status = msgspec.structs.replace(partly.status, admission=admission)
+    record = observed(msgspec.structs.replace(partly, status=status))
+    assert {"a100": {GPU: 2}} == record.runs[0].amounts
+
+
+def test_a_group_of_pods_is_named_by_its_workload() -> None:
+    given = workload()
+    owners = [
+        OwnerReference(api_version="v1", kind="Pod", name=f"p{number}", uid=f"p{number}")
+        for number in range(2)
+    ]
+    metadata = msgspec.structs.replace(given.metadata, name="group", owner_references=owners)
+    record = observed(msgspec.structs.replace(given, metadata=metadata))
+    assert ("Pod", "group") == (record.kind, record.job)
+
+
+@pytest.mark.parametrize("jump", [-1000, -15, 15])
+def test_a_clock_that_jumps_neither_makes_time_negative_nor_hides_a_run(jump: float) -> None:
+    states = [admitted(1110), evicted(1120 + jump), admitted(1140 + jump)]
+    record = observed(*states, finished(1140 + jump, 1150 + jump))
+    for run in record.runs:
+        assert run.ended is not None
+        assert run.started <= run.ended
+        assert record.finished is not None
+        assert run.ended <= max(record.finished, record.runs[0].ended or 0)
+    whole = hours(record, Period(0, 1e6))[0]
+    parts = [hours(record, Period(at, at + 100))[0] for at in range(0, 2000, 100)]
+    assert whole == pytest.approx(sum(parts))
+    assert whole >= 2 * 10
