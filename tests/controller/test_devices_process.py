@@ -21,8 +21,10 @@ from utilization.test_cluster_devices import pod
 @pytest.mark.slow
 def test_an_idle_gpu_of_a_cluster_is_reported_by_the_leader(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
+        created = list[str]()
+
         async def exported(request: web.Request) -> web.Response:
-            return web.Response(text=EXPORTED)
+            return web.Response(text=EXPORTED if created else "")
 
         app = web.Application()
         app.router.add_get("/metrics", exported)
@@ -38,6 +40,7 @@ def test_an_idle_gpu_of_a_cluster_is_reported_by_the_leader(tmp_path: Path) -> N
             workload = await site.workload_of("a")
             name = workload["metadata"]["name"]
             await site.apply(pod("notebook-0", name), pod("train-0", name))
+            created.append(name)
 
             def idle(event: Json) -> bool:
                 about = event["involvedObject"]

@@ -15,7 +15,7 @@ from up.machine import running
 
 @pytest.mark.slow
 def test_an_idle_device_is_reported_to_its_team_and_to_admins(tmp_path: Path) -> None:
-    with running("--gpus", "2", "--idle-after", "2") as machine:
+    with running("--gpus", "2", "--idle-after", "2", "--idle-below", "1") as machine:
         ann = join(machine, "ann", "vision", tmp_path)
         bob = join(machine, "bob", "speech", tmp_path)
         ann.create(job("asleep", ["sleep", "600"]))

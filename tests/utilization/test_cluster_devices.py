@@ -93,7 +93,7 @@ def test_a_pod_with_the_name_of_an_earlier_one_is_another_pod() -> None:
 
         devices = ClusterDevices(read, stage.api, workload_of, stage.clock)
         assert [] == await devices.held()
-        await stage.rest(601)
+        await stage.rest(31)
         await stage.api.apply(pod("p", workload.key.name))
         (first,) = await devices.held()
         await stage.api.delete(PODS, Key("team", "p"))

@@ -19,6 +19,8 @@ from .dcgm import DeviceSample
 
 KNOWN_S = 600.0
 """A pod is read again after this time: another pod may have got its name."""
+ABSENT_S = 30.0
+"""A pod that was not found is looked for again after this time."""
 _GPU = "nvidia.com/gpu"
 
 
@@ -81,7 +83,8 @@ class ClusterDevices:
     async def _pod(self, key: Key) -> Json | None:
         """Return the pod; None if it does not exist or cannot be read now."""
         now, known = self._clock.monotonic(), self._pods.get(key)
-        if known is None or now - known.at > KNOWN_S:
+        lasts_s = KNOWN_S if known is not None and known.pod is not None else ABSENT_S
+        if known is None or now - known.at > lasts_s:
             try:
                 known = _KnownPod(await self._client.get(PODS, key), now)
             except NotFound:
