@@ -179,7 +179,13 @@ class Agent:
 
     def _employ(self, worker: PodWorker) -> None:
         self._workers[worker.uid] = worker
-        self._tasks[worker.uid] = self._group.create_task(self._work(worker))
+        work = self._work(worker)
+        try:
+            self._tasks[worker.uid] = self._group.create_task(work)
+        except RuntimeError:
+            # The agent is stopping: before Python 3.13, the group leaves the coroutine open.
+            work.close()
+            raise
 
     async def _work(self, worker: PodWorker) -> None:
         """Run a worker. A failure only affects its own pod."""
