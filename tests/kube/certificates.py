@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ import trustme
 def folder() -> Path:
     """A folder with ca.crt, and certificate and key of server, client (alice) and other (bob)."""
     place = Path(tempfile.mkdtemp(prefix="kuota-test-certs-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(place / "ca.crt"))
     leaves = {
