@@ -36,7 +36,7 @@ def test_arguments_select_slow_tests_too() -> None:
 
 def test_all_tests_run_before_a_change_goes_in() -> None:
     steps = re.findall(r"^ *step make (\S+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert ["test", "test-slow", "test-kube", "lint"] == steps[:4]
+    assert ["test", "test-slow", "test-kube", "test-browser", "lint"] == steps[:5]
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
