@@ -187,6 +187,11 @@ class FakeNvml:
     def nvmlDeviceGetPciInfo(self, device: int) -> Any:  # noqa: N802
         return self.Pci(0x0A + device)
 
+    def nvmlDeviceGetMinorNumber(self, device: int) -> int:  # noqa: N802
+        if device == 2:
+            raise self.NVMLError
+        return device
+
     def nvmlDeviceGetNvLinkState(self, device: int, link: int) -> int:  # noqa: N802
         if link == 2:
             raise self.NVMLError
@@ -208,3 +213,8 @@ def test_nvml_tells_how_gpus_are_connected() -> None:
     assert [("0000:0b:00.0",), ("0000:0a:00.0",), ()] == [each.peers for each in cards]
     assert [False, False, True] == [each.switched for each in cards]
     assert frozenset({0, 2, 64}) == cards[0].cpus
+
+
+def test_nvml_tells_the_device_files_of_gpus() -> None:
+    found = found_gpus(FakeNvml())
+    assert {"GPU-0": "/dev/nvidia0", "GPU-1": "/dev/nvidia1"} == found.files

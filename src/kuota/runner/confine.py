@@ -8,6 +8,7 @@ user        whether a user namespace is needed because the process is not root
 masked      directories that the process must not see
 kept        pairs of a path in a masked directory that stays visible, and whether it is writable
 read_only   directories that the process must not write
+closed_devices  device files that the process must not open; only with namespaces
 
 With namespaces, masked directories are empty and private to the process. With Landlock, the process
 has no access to them. Used by the server of shims, so it imports almost nothing.
@@ -28,7 +29,8 @@ _NODEV, _NOSUID, _BIND, _REC, _SLAVE = 4, 2, 4096, 16384, 1 << 19
 _NO_NEW_PRIVS = 38
 _MOUNT_SETATTR, _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 442, 444, 445, 446
 """Numbers of system calls. They are the same on all architectures."""
-_AT_RECURSIVE, _RDONLY = 0x8000, 1
+_AT_RECURSIVE, _RDONLY, _CLOSED = 0x8000, 1, 4
+"""A flag of `mount_setattr`, and the attributes MOUNT_ATTR_RDONLY and MOUNT_ATTR_NODEV."""
 _VERSION = 1
 _SCOPES = 3
 """No signals to, and no abstract sockets of, processes outside of the container."""
@@ -50,6 +52,10 @@ def confine(plan: dict[str, Any]) -> None:
         for path in plan["read_only"]:
             if os.path.exists(path):
                 _make_read_only(path)
+        # A shim of an earlier version has a plan without them.
+        for path in plan.get("closed_devices", ()):
+            if os.path.exists(path):
+                _remount(path, _CLOSED)
     if plan["user"] or plan["mode"] == LANDLOCK:
         _restrict(plan)
 
@@ -87,8 +93,13 @@ def _make_place(path: str, is_directory: bool) -> None:
 
 def _make_read_only(path: str) -> None:
     """Mount the path on itself, read-only with everything below it."""
+    _remount(path, _RDONLY)
+
+
+def _remount(path: str, attribute: int) -> None:
+    """Mount the path on itself with an attribute, which everything below it has as well."""
     _mount(path, path, "", _BIND | _REC)
-    attributes = struct.pack("QQQQ", _RDONLY, 0, 0, 0)
+    attributes = struct.pack("QQQQ", attribute, 0, 0, 0)
     result = _libc.syscall(
         _MOUNT_SETATTR, -100, os.fsencode(path), _AT_RECURSIVE, attributes, len(attributes)
     )

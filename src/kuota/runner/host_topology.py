@@ -35,7 +35,7 @@ class Card(msgspec.Struct, frozen=True):
 
     `ids` has the ids of its devices by resource: the GPU itself, or its MIG instances. `peers` are
     the PCI addresses at the other ends of its NVLinks, and `switched` says whether one leads to an
-    NVSwitch. `cpus` are those next to it, if known.
+    NVSwitch. `cpus` are those next to it, if known. `file` is the device file, "" if unknown.
     """
 
     ids: dict[str, list[str]]
@@ -43,6 +43,7 @@ class Card(msgspec.Struct, frozen=True):
     peers: tuple[str, ...] = ()
     switched: bool = False
     cpus: frozenset[int] = frozenset()
+    file: str = ""
 
 
 class Cpu(msgspec.Struct, frozen=True):

@@ -35,6 +35,17 @@ class Gpus(msgspec.Struct, frozen=True):
         """The ids of all devices by resource: GPUs, and MIG instances of partitioned ones."""
         return device_ids(self.cards)
 
+    @property
+    def files(self) -> dict[str, str]:
+        """The device file of each device by id. MIG instances have that of their GPU."""
+        return {
+            id: card.file
+            for card in self.cards
+            if card.file
+            for ids in card.ids.values()
+            for id in ids
+        }
+
 
 class Machine(msgspec.Struct, frozen=True):
     """The resources of this machine."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides how far a container is confined, and determines what this machine provides for it.
 
-As root, every pod has a user, and only read-only directories need a mount namespace. Otherwise all
-pods run as the user of the server. The containers of pods that a member submitted then see neither
-the state directory nor the private directories of that user, as far as the kernel provides for it.
+As root, every pod has a user. Read-only directories, and the device files of GPUs that a pod does
+not have, need a mount namespace. Otherwise all pods run as the user of the server. The containers
+of pods that a member submitted then see neither the state directory nor the private directories of
+that user, as far as the kernel provides for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,15 +34,23 @@ class Isolation(msgspec.Struct, frozen=True):
     """What confines containers: `mode` is "namespaces", "landlock" or "" for nothing.
 
     `masked` are the directories that pods of members do not see. It is empty if the server is root,
-    because these pods then have users of their own.
+    because these pods then have users of their own. `device_files` has the files of GPUs by device.
     """
 
     mode: str = ""
     masked: tuple[str, ...] = ()
+    device_files: Mapping[str, str] = {}
 
     @property
     def enforces_read_only(self) -> bool:
         return self.mode == NAMESPACES
+
+    def foreign_files(self, devices: Iterable[str]) -> list[str]:
+        """The device files of all GPUs but those with these devices, as far as they are closed."""
+        if self.mode != NAMESPACES:
+            return []
+        own = {self.device_files.get(each) for each in devices}
+        return sorted({*self.device_files.values()} - own)
 
 
 def available() -> str:
@@ -55,13 +64,13 @@ def available() -> str:
     return found if found in (NAMESPACES, LANDLOCK) else ""
 
 
-def isolation(state_dir: str, mode: str) -> Isolation:
-    """The isolation of a server with this state directory."""
+def isolation(state_dir: str, mode: str, device_files: Mapping[str, str] = {}) -> Isolation:
+    """The isolation of a server with this state directory, and with GPUs that have these files."""
     if os.geteuid() == 0:
-        return Isolation(mode if mode == NAMESPACES else "")
+        return Isolation(mode if mode == NAMESPACES else "", device_files=device_files)
     private = (state_dir, os.path.expanduser("~"), f"/run/user/{os.geteuid()}", *_SHARED)
     real = {os.path.realpath(each) for each in private} - {"/"}
-    return Isolation(mode, tuple(sorted(real)) if mode else ())
+    return Isolation(mode, tuple(sorted(real)) if mode else (), device_files)
 
 
 def confinement(
@@ -71,16 +80,19 @@ def confinement(
     trusted: bool,
     directories: Sequence[HostDirectory] = (),
     read_only: Iterable[str] = (),
+    devices: Iterable[str] = (),
 ) -> dict[str, Any] | None:
     """The plan for `confine`; None for a container that needs none.
 
     `trusted` pods were submitted by an admin. `directories` are those that the namespace lists.
+    `devices` are those that were allocated to the pod.
     """
     masked = [] if trusted else list(isolation.masked)
     closed = {*read_only} if isolation.enforces_read_only else set()
     if not trusted and isolation.enforces_read_only:
         closed |= {each.path for each in directories if not each.writable}
-    if not masked and (not closed or os.geteuid() != 0):
+    foreign = isolation.foreign_files(devices)
+    if not masked and (not (closed or foreign) or os.geteuid() != 0):
         return None
     kept = [(home.root, True), (home.volumes, True)]
     if masked:  # The limits of the pod belong to the user of the server, as the pod does.
@@ -93,6 +105,7 @@ def confinement(
         "masked": masked,
         "kept": [(os.path.realpath(path), writable) for path, writable in kept] if masked else [],
         "read_only": sorted(closed),
+        "closed_devices": foreign,
     }
 
 

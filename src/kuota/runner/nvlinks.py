@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks NVML how a GPU is connected: its PCI address, its NVLinks, and the CPUs next to it."""
+"""Asks NVML how a GPU is connected: PCI address, device file, NVLinks, and the CPUs next to it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ def connected(nvml: Any, device: Any, ids: dict[str, list[str]]) -> Card:
         elif kind != _CPU and remote is not None:
             peers.add(_address(remote))
     pci = _asked(nvml, "nvmlDeviceGetPciInfo", device)
+    minor = _asked(nvml, "nvmlDeviceGetMinorNumber", device)
     return Card(
         ids=ids,
         address=_address(pci) if pci is not None else "",
         peers=tuple(sorted(peers - {""})),
         switched=switched,
         cpus=_cpus(nvml, device),
+        file=f"/dev/nvidia{minor}" if isinstance(minor, int) else "",
     )
 
 

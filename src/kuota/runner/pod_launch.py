@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from kuota.api.base import Json, Key
@@ -44,7 +45,8 @@ class PodLaunch:
         plan = self._plan(pod, container, sources, grant)
         settings = self._shared.settings
         who = run_as(pod, container, settings.run_as, rights.uids)
-        confine = rights.confinement(self._home, plan.mounts, settings.isolation)
+        devices = chain.from_iterable(grant.values())
+        confine = rights.confinement(self._home, plan.mounts, settings.isolation, devices)
         self._note(who.note, *mount_notes(plan.mounts), self._limits_note(container))
         self._note(*rights.notes(plan.mounts, settings.isolation))
         cpus = self._cpus(pod)

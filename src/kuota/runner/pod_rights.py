@@ -7,7 +7,7 @@ because an admin may have shortened them since, and because older versions had n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -36,15 +36,20 @@ class PodRights(msgspec.Struct, frozen=True):
     uids: frozenset[int]
 
     def confinement(
-        self, home: PodHome, mounts: Sequence[Mount], isolation: Isolation
+        self,
+        home: PodHome,
+        mounts: Sequence[Mount],
+        isolation: Isolation,
+        devices: Iterable[str] = (),
     ) -> dict[str, Any] | None:
-        """The plan for `confine` of a container with these mounts; None if it needs none."""
+        """The plan for `confine` of a container with these mounts and devices; None without one."""
         return confinement(
             isolation,
             home,
             trusted=self.trusted,
             directories=() if self.trusted else self.listed,
             read_only=_read_only(mounts),
+            devices=devices,
         )
 
     def notes(self, mounts: Sequence[Mount], isolation: Isolation) -> list[str]:

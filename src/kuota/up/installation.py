@@ -149,7 +149,8 @@ class Installation:
         self._http: HttpServer | None = None
         self._runner: Runner | None = None
         self._sessions = SessionLimits()
-        self._isolation = isolation(str(state_dir.root), available())
+        self._machine = machine(str(state_dir.root), pretend_gpus=options.pretend_gpus)
+        self._isolation = isolation(str(state_dir.root), available(), self._machine.gpus.files)
         self._cgroups = delegated(cpuset=bool(options.topology))
 
     async def run(self, ready: Callable[[int], None]) -> None:
@@ -367,8 +368,7 @@ class Installation:
     def _nodes(self) -> MachineNodes:
         if self._options.nodes:
             return MachineNodes(self._options.nodes)
-        found = machine(str(self._state_dir.root), pretend_gpus=self._options.pretend_gpus)
-        return machine_nodes(node_name(socket.gethostname()), found, self._options.topology)
+        return machine_nodes(node_name(socket.gethostname()), self._machine, self._options.topology)
 
     def _runner_settings(self) -> RunnerSettings:
         options = self._options
