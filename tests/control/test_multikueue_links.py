@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 
 from control.fake_api import FakeApi
 from control.virtual import START, VirtualClock, played
+from kuota import failures
 from kuota.api.base import Json, Key
+from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
 from kuota.control.checks.controller import Activity
 from kuota.control.checks.multikueue.link import Purpose
 from kuota.control.checks.multikueue.links import Links
@@ -40,6 +43,10 @@ class Worker(FakeApi):
         self.silent = False
         self.closed = 0
         self._fall = asyncio.Event()
+        self.answers: Json | None = None
+        """What the server returns instead of a namespace."""
+        self.listed: list[Json] | None = None
+        """What the server returns instead of all objects."""
 
     def fail(self, error: KubeError) -> None:
         """Break all watches and fail from now on."""
@@ -59,7 +66,8 @@ class Worker(FakeApi):
         if self.down is not None:
             raise self.down
         if resource == NAMESPACES:
-            return {"metadata": {"name": key.name, "uid": self.uid}}
+            named = {"metadata": {"name": key.name, "uid": self.uid}}
+            return named if self.answers is None else self.answers
         return await super().get(resource, key)
 
     async def fetch(self, path: str, query: dict[str, str] | None = None) -> Any:
@@ -79,7 +87,7 @@ class Worker(FakeApi):
         if resource in self.refused:
             raise self.refused[resource]
         async for page in super().pages(resource, which, limit=limit):
-            yield page
+            yield page if self.listed is None else Listing(self.listed, page.revision)
 
     async def watch(
         self, resource: Resource, namespace: str | None = None, **options: Any
@@ -142,6 +150,10 @@ class Scene:
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+    def ended(self) -> None:
+        """Raise the failure that ended all links."""
+        self._task.result()
 
     def last(self, name: str = "near") -> Activity:
         state = self.links.state(name)
@@ -212,6 +224,57 @@ def test_a_lost_cluster_is_reported_with_the_time_of_its_first_loss() -> None:
             assert near.connected
 
     played(story())
+
+
+@pytest.mark.parametrize(
+    ("broken", "good"),
+    [
+        ({"answers": {}}, {"answers": {"metadata": {"uid": "worker"}}}),
+        ({"listed": [{"spec": {}}]}, {"listed": None}),
+    ],
+    ids=["a namespace without metadata", "an object without metadata"],
+)
+def test_a_malformed_response_is_a_failed_connection(
+    broken: dict[str, Any], good: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "COUNTS", counted := Counter[str]())
+
+    async def story() -> None:
+        async with Scene() as scene:
+            vars(scene.here).update(broken)
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1)
+            assert scene.last().reason == "ClientConnectionFailed"
+            assert scene.last().message.startswith("connecting failed: KeyError; ")
+            assert counted["worker cluster"] == 1
+            vars(scene.here).update(good)
+            await asyncio.sleep(10)
+            assert scene.last() == Activity(True, "Active", "Connected")
+
+    played(story())
+
+
+def test_an_observer_that_fails_still_ends_the_process() -> None:
+    def fail(_: object) -> None:
+        raise ValueError("a bug")
+
+    async def story() -> None:
+        async with Scene() as scene:
+            scene.clusters.observe(fail)
+            await scene.here.apply(_copy())
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1)
+            with pytest.raises(BaseExceptionGroup) as raised:
+                scene.ended()
+            assert isinstance(failures.cause(raised.value), failures.Fatal)
+
+    played(story())
+
+
+def _copy() -> Json:
+    meta = {"namespace": "team", "name": "w", "labels": {MULTI_KUEUE_ORIGIN: "multikueue"}}
+    about = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind}
+    return about | {"metadata": meta}
 
 
 def test_a_cluster_that_stops_answering_is_lost() -> None:

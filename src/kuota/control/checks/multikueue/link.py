@@ -16,6 +16,7 @@ from contextlib import suppress
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.engine.model import Struct
+from kuota.failures import Fatal, cause, report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, within
 from kuota.kube.errors import Forbidden, KubeError, NotFound, Unreachable
@@ -30,6 +31,8 @@ from .worker_client import explained
 
 CONNECTED = Activity(True, "Active", "Connected")
 FAILED = "ClientConnectionFailed"
+WORKER = "worker cluster"
+"""The name under which unexpected failures of connections are counted."""
 HEARTBEAT_S = 30.0
 """The interval between two checks whether a cluster still answers."""
 LASTING_S = 5.0
@@ -88,6 +91,10 @@ class Link:
                 if self._connected_since(began):
                     continue
                 self._failed(FAILED, explained(error))
+            except Exception as error:
+                # A worker must not end the manager, whatever it answers.
+                report(WORKER, error, f"cluster {self._name}: the connection failed")
+                self._failed(FAILED, explained(error))
             await self._clock.sleep(retry_after_s(self._failures))
 
     def _connected_since(self, began: float) -> bool:
@@ -119,7 +126,7 @@ class Link:
                 finally:
                     following.cancel()
         except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+            raise cause(failures.subgroup(Fatal) or failures) from None
         finally:
             with suppress(OSError, KubeError):
                 await client.close()
