@@ -10,6 +10,7 @@ from control.multikueue_fleet import MULTIKUEUE, told
 from control.objects import condition, job, local_queue, queue
 from control.test_pods import gates, pod
 from kuota.api.base import Json, Key
+from kuota.api.config.defaults import INCREMENTAL
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -147,6 +148,19 @@ def test_an_eviction_by_the_manager_stops_the_job_and_releases_its_quota_once() 
         assert len(fleet.where("train")) == 1
 
     told(scene)
+
+
+def test_an_evicted_workload_begins_a_new_round_of_the_incremental_dispatcher() -> None:
+    async def scene(fleet: Any) -> None:
+        await fleet.submit("train")
+        await fleet.rest(10)
+        await fleet.edit_workload("train", {"spec": {"active": False}})
+        await fleet.rest(30)
+        await fleet.edit_workload("train", {"spec": {"active": True}})
+        await fleet.rest(30)
+        assert len(fleet.where("train")) == 1
+
+    told(scene, multi={"dispatcherName": INCREMENTAL})
 
 
 def test_a_cluster_that_is_taken_out_of_the_configuration_loses_its_jobs() -> None:

@@ -108,12 +108,12 @@ class Dispatcher:
             group = self._group(key, now, confirmed=confirmed)
         else:
             return None
-        async with self._sender.locks.hold(key):
-            await self._sender.send(self._news(key, plan.first))
+        await self._send_here(key, plan.first)
+        if plan.nominated:
+            self._rounds[key] = now
         failed = await self._send_all(key, plan.remote)
         if not failed.keys() & set(plan.needs):
-            async with self._sender.locks.hold(key):
-                await self._sender.send(self._news(key, plan.last))
+            await self._send_here(key, plan.last)
         self._settle(key, group, plan, failed, now)
         return plan.requeue_after_s
 
@@ -148,7 +148,7 @@ class Dispatcher:
         if stored is None:
             self._forget(key)
             return None
-        return self._groups.group(
+        group = self._groups.group(
             stored,
             now,
             deleted=gone or stored.deleting,
@@ -156,6 +156,9 @@ class Dispatcher:
             round_started=self._rounds.get(key),
             failures=self._failures.get(key, {}),
         )
+        if group is None and gone and key not in self._groups.index:
+            self._forget(key)
+        return group
 
     async def _send_all(
         self, key: Key, writes: Mapping[str, Sequence[Effect]]
@@ -185,8 +188,6 @@ class Dispatcher:
         self, key: Key, group: Group, plan: Plan, failed: Mapping[str, Exception], now: float
     ) -> None:
         """Note what a pass did. Raises RetryLater if it has to be repeated."""
-        if plan.nominated:
-            self._rounds[key] = now
         queue = group.local.obj.status.admission
         for cluster in plan.dispatched:
             if cluster not in failed:
@@ -233,16 +234,19 @@ class Dispatcher:
         for each in observers:
             each(queue, cluster)
 
-    def _news(self, key: Key, effects: Sequence[Effect]) -> list[Effect]:
-        """Remove an event that repeats the last one about this Workload."""
-        found: list[Effect] = []
+    async def _send_here(self, key: Key, effects: Sequence[Effect]) -> None:
+        """Write to the manager's cluster, without events that repeat the last one."""
+        said, found = self._said.get(key), list[Effect]()
         for each in effects:
             if isinstance(each, Event):
-                if self._said.get(key) == each.note:
+                if said == each.note:
                     continue
-                self._said[key] = each.note
+                said = each.note
             found.append(each)
-        return found
+        async with self._sender.locks.hold(key):
+            await self._sender.send(found)
+        if said is not None:
+            self._said[key] = said
 
     def _forget(self, key: Key) -> None:
         self._known.discard(key)
@@ -265,11 +269,11 @@ class Dispatcher:
                 self.queue.add(cached.key)
             return
         self._deleted.pop(cached.key, None)
+        if not stored.reserved or stored.true("Finished"):
+            self._rounds.pop(cached.key, None)
         if self._groups.concerned(stored):
             self._known.add(cached.key)
             self.queue.add(cached.key)
-        elif cached.key in self._known and not stored.reserved:
-            self._rounds.pop(cached.key, None)
         for each in self._siblings(stored):
             self.queue.add(each)
 
