@@ -10,6 +10,7 @@ import pytest
 
 from control.virtual import VirtualClock, played
 from kuota.control.deferred_writes import BUSY_INTERVAL_S, MAX_ATTEMPTS, DeferredWrites, Write
+from kuota.kube.errors import ServerError, Unreachable
 
 Story = Callable[[DeferredWrites, list[str]], Awaitable[None]]
 
@@ -108,3 +109,21 @@ def test_a_write_that_keeps_failing_is_given_up_and_logged(
     assert ["a", "broken"] == _played(story)
     given_up = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert ["deferred write broken was given up: broken"] == given_up
+
+
+def test_a_write_is_not_given_up_in_an_outage() -> None:
+    errors: list[Exception] = [
+        *(Unreachable("refused") for _ in range(MAX_ATTEMPTS)),
+        *(ServerError(503, "", "unavailable") for _ in range(MAX_ATTEMPTS)),
+    ]
+
+    async def story(writes: DeferredWrites, sent: list[str]) -> None:
+        async def write() -> None:
+            if errors:
+                raise errors.pop()
+            sent.append("a")
+
+        writes.defer("a", write)
+        await asyncio.sleep(600)
+
+    assert ["a"] == _played(story)

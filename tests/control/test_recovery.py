@@ -75,3 +75,16 @@ def test_no_pod_is_terminated_while_the_gate_is_off() -> None:
         assert {"safe": "", "dear": ""} == _phases(stage)
 
     run_scene(scene)
+
+
+def test_a_pod_that_cannot_be_decoded_does_not_end_the_process() -> None:
+    async def scene(stage: Stage) -> None:
+        broken = _pod("broken", SAFE)
+        broken["spec"]["nodeName"] = 7
+        await stage.api.apply(broken)
+        await _lose(stage, *LOST)
+        await stage.rest(70)
+        assert not stage.running.done()
+        assert {"broken": "", "safe": "Failed", "dear": ""} == _phases(stage)
+
+    run_scene(scene, gates=ON)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from kuota.api.backoff import Backoff
 from kuota.failures import report
 from kuota.kube.clock import Clock
-from kuota.kube.errors import KubeError
+from kuota.kube.errors import KubeError, ServerError, Unreachable, WritesSuspended
 
 INTERVAL_S = 0.05
 """Between two writes while no other write is in flight."""
@@ -24,6 +24,8 @@ BUSY_INTERVAL_S = 1.0
 MAX_ATTEMPTS = 5
 RETRY = Backoff(base=100, cap=30_000)
 """Delays after consecutive failures, in milliseconds."""
+
+_OUTAGE = (Unreachable, ServerError, WritesSuspended)
 
 Write = Callable[[], Awaitable[None]]
 
@@ -34,7 +36,7 @@ class DeferredWrites:
     """Deferred writes by name, oldest first. `run` sends them until it is cancelled.
 
     A write computes its content when it is sent, so one entry per name is enough. A failed write is
-    retried after the others, and dropped after MAX_ATTEMPTS.
+    retried after the others. It is dropped after MAX_ATTEMPTS, not counting those in an outage.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -96,7 +98,8 @@ class DeferredWrites:
         return True
 
     def _retry(self, name: Hashable, write: Write, error: Exception) -> None:
-        attempts = self._attempts.pop(name, 0) + 1
+        # An outage says nothing about the write.
+        attempts = self._attempts.pop(name, 0) + (not isinstance(error, _OUTAGE))
         if attempts >= MAX_ATTEMPTS:
             _log.warning("deferred write %s was given up: %s", name, error)
             return

@@ -9,6 +9,7 @@ from kuota.api.base import Json, Key
 from kuota.api.core import Node, Pod
 from kuota.api.rules.metadata import annotation
 from kuota.bridge.recovery import REASON, SAFE, concerned, recovery, unreachable
+from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import NotFound
@@ -84,4 +85,10 @@ class PodRecovery:
 
 
 def _concerned(pod: Json) -> bool:
-    return annotation(pod, SAFE) == "true" and concerned(msgspec.convert(pod, Pod))
+    if annotation(pod, SAFE) != "true":
+        return False
+    try:
+        return concerned(msgspec.convert(pod, Pod))
+    except ValueError as error:
+        report("translation", error, f"pod {key_of(pod)} cannot be translated; it is not deleted")
+        return False
