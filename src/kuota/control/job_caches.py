@@ -259,6 +259,6 @@ def _at(kind: Composed) -> GroupKind:
 
 
 def reference_word(at: GroupKind, key: Key) -> str:
-    """Return the word by which objects are indexed that name this one."""
+    """Return the index key of objects that refer to this one."""
     group, kind = at
     return f"{kind}.{group} {key}"

@@ -14,7 +14,8 @@ class Part(StrEnum):
     CORE reconciles Workloads, the gates of their pods and the status of queues, SCHEDULER makes and
     writes decisions, JOBS reconciles Jobs with their Workloads. These parts write, so only one
     process at a time may run them. WEBHOOKS, VISIBILITY and DASHBOARD only serve requests. HISTORY
-    records what jobs used and serves that; it needs a database and runs in a process of its own.
+    records and serves the resource usage of jobs; it needs a database and runs in a process of its
+    own.
     """
 
     CORE = "core"

@@ -96,7 +96,7 @@ class QueueReconciler:
         status = self._status(resource, key, cached)
         finalizers = self._finalizers(resource, key, cached.json)
         if finalizers is not None and cached.json["metadata"].get("deletionTimestamp"):
-            # The object goes with its finalizer, so its status is of no use any more.
+            # Removing the finalizer deletes the object, so its status need not be written.
             status = {}
         if not status and finalizers is None:
             return None

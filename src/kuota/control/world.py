@@ -79,7 +79,8 @@ class World:
     `nodes` and `pods` are empty until something needs them (`LazyInformer.need`). Pods that are not
     queued are reduced.
 
-    `ready` returns once everything has synced but jobs, what they depend on, nodes and pods.
+    `ready` returns once everything has synced, except for jobs, the objects they depend on,
+    nodes and pods.
     """
 
     def __init__(
@@ -258,7 +259,7 @@ class World:
     def workloads_of(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
         """Return the Workloads that a job of this kind and name controls, oldest first.
 
-        That of a composed job has the name of the job.
+        The Workload of a composed job has the same name as the job.
         """
         if self.job_caches.composed(job.kind):
             named = self.workload(job.key)
