@@ -42,7 +42,7 @@ class ExternalJobs:
             each.group_kind: Informer[Json](client, _resource(each), clock=clock) for each in found
         }
         self.resources: dict[str, Resource] = {each.name: _resource(each) for each in found}
-        known_kinds = world.resources
+        known_kinds = dict(world.resources)
         world.add(self._informers.values())
         # The name of a kind alone may be that of another group.
         world.resources = known_kinds | self.resources
