@@ -22,6 +22,7 @@ from kuota.control.checks.multikueue.objects import CLUSTER_PROFILES
 from kuota.control.system import System
 from kuota.kube.client import Client
 from kuota.kube.config import Connection
+from kuota.kube.errors import Forbidden
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -174,6 +175,29 @@ def test_a_source_that_is_not_allowed_is_refused(source: Json, reason: str) -> N
         await fleet.api.apply(cluster("near", source))
         await fleet.rest()
         assert ("False", reason) == fleet.activity(MULTI_KUEUE_CLUSTERS, "near")
+
+    run(story)
+
+
+def test_a_manager_that_may_not_read_secrets_says_so() -> None:
+    async def story(fleet: Any) -> None:
+        pages = fleet.api.pages
+
+        async def forbidden(
+            resource: Resource, *which: Any, **options: Any
+        ) -> AsyncGenerator[Any, None]:
+            if resource == SECRETS:
+                raise Forbidden(403, "Forbidden", "not allowed")
+            async for page in pages(resource, *which, **options):
+                yield page
+
+        async def fetch(*_: Any) -> Json:
+            return {"resources": [{"name": "secrets"}]}
+
+        fleet.api.pages, fleet.api.fetch = forbidden, fetch
+        await fleet.api.apply(cluster("near"))
+        await fleet.rest(5)
+        assert "not allowed to read Secrets" in fleet.message("near")
 
     run(story)
 

@@ -88,8 +88,10 @@ class ClusterReconciler:
             await self.links.forget(key.name)
             return None
         state = await self._connected(key.name, cached.value, self.links)
-        if state is not None:
-            await self._write(cached, state)
+        if state is None:
+            # Nothing is observed if Secrets may not be read.
+            return LOOK_AGAIN_S
+        await self._write(cached, state)
         return None
 
     async def _connected(
