@@ -84,8 +84,7 @@ class NodeFailures:
             return None  # It is added again when nodes and pods are known.
         view = self._view(name)
         if not undecided(view):
-            for key in sorted(self._affected(name)):
-                await self._record(key, view)
+            await self._record_all(sorted(self._affected(name)), view)
         return recheck_in_s(view)
 
     def _view(self, name: str) -> NodeView:
@@ -102,6 +101,17 @@ class NodeFailures:
         found = {each.key for each in self._world.workloads.indexed(NODE, name)}
         late = (workload_pod(each) for each in self._world.pods.indexed(FOR_NODE, name))
         return found | {Key(e.key.namespace, e.workload) for e in late if e.waits_for_node}
+
+    async def _record_all(self, keys: list[Key], view: NodeView) -> None:
+        """Record the health on Workloads. All of them are tried; the first failure is raised."""
+        failures: list[Exception] = []
+        for key in keys:
+            try:
+                await self._record(key, view)
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     async def _record(self, key: Key, view: NodeView) -> None:
         async with self._sender.locks.hold(key):

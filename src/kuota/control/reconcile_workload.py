@@ -90,16 +90,25 @@ class ClassReconciler:
         self._sender = sender
 
     async def reconcile(self, key: Key) -> float | None:
-        """Update the priority of every Workload of the class, one after the other."""
+        """Update the priority of every Workload of the class, one after the other.
+
+        All of them are tried; the first failure is raised.
+        """
         cached = self._world.workload_classes.get(key)
         if cached is None or cached.value is None:
             return None
         value = cached.value
         named = self._world.workloads.indexed(PRIORITY, key.name)
         stale = [each for each in named if each.value and followers(value, [each.value])]
+        failures: list[Exception] = []
         for each in stale:
             async with self._sender.locks.hold(each.key):
                 newest = self._world.workload(each.key)
                 if newest is not None and newest.value is not None:
-                    await self._sender.send(followers(value, [newest.value]))
+                    try:
+                        await self._sender.send(followers(value, [newest.value]))
+                    except Exception as error:
+                        failures.append(error)
+        if failures:
+            raise failures[0]
         return None
