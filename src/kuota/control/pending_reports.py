@@ -202,7 +202,10 @@ class PendingReports:
         if _reason(stored) != self._reason_of(wait):
             return False
         now_s = self._clock.monotonic()
-        return now_s - self._published_at.setdefault(stored.key, now_s) < REFRESH_S
+        published_at = self._published_at.get(stored.key)
+        if published_at is None:
+            self._remember(stored.key)
+        return published_at is None or now_s - published_at < REFRESH_S
 
     def _remember(self, key: Key) -> None:
         self._published_at[key] = self._clock.monotonic()
