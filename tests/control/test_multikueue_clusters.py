@@ -187,6 +187,7 @@ def test_a_manager_that_may_not_read_secrets_says_so() -> None:
             resource: Resource, *which: Any, **options: Any
         ) -> AsyncGenerator[Any, None]:
             if resource == SECRETS:
+                await asyncio.sleep(2)
                 raise Forbidden(403, "Forbidden", "not allowed")
             async for page in pages(resource, *which, **options):
                 yield page
