@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +20,8 @@ _ON_A_CLUSTER = """this server issues no sign-in codes; only `kuota up` does.
 On a cluster, open the address of the dashboard and sign in with a token:
   kubectl -n kueue-system port-forward service/kueue-dashboard 8443:443
   kubectl -n NAMESPACE create token SERVICE-ACCOUNT"""
+_READING_S = 10.0
+"""How long a browser has to read the file with the link."""
 
 
 @click.command("dashboard")
@@ -38,17 +42,22 @@ def command(no_open: bool, only_link: bool, choice: Choice) -> None:
     """
 
     async def work(session: Session) -> None:
+        import asyncio
+
         link = await _link(session, choice)
         if only_link:
             click.echo(link)
             return
-        opened = not no_open and _opened(link)
-        words = "Opened" if opened else "Open this link in a browser"
-        click.echo(f"{words}: {link}")
-        click.echo(
-            "It works once, within 5 minutes. A certificate that Kuota created itself causes a "
-            "warning of the browser at the first visit."
-        )
+        with ExitStack() as files:
+            opened = not no_open and _opened(link, files)
+            words = "Opened" if opened else "Open this link in a browser"
+            click.echo(f"{words}: {link}")
+            click.echo(
+                "It works once, within 5 minutes. A certificate that Kuota created itself causes a "
+                "warning of the browser at the first visit."
+            )
+            if opened:
+                await asyncio.sleep(_READING_S)
 
     conduct(choice, work)
 
@@ -78,7 +87,7 @@ def _base(connection: Connection, choice: Choice) -> str:
     return f"https://127.0.0.1:{running.port}"
 
 
-def _opened(link: str) -> bool:
+def _opened(link: str, files: ExitStack) -> bool:
     """Whether a browser of this desktop opened the link. A terminal browser is not started."""
     import os
     import webbrowser
@@ -86,6 +95,29 @@ def _opened(link: str) -> bool:
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     try:
-        return webbrowser.open(link)
-    except webbrowser.Error:
+        return webbrowser.open(_private_page(link, files).as_uri())
+    except (webbrowser.Error, OSError):
         return False
+
+
+def _private_page(link: str, files: ExitStack) -> Path:
+    """Return a file of this user that leads to the link; `files` deletes it. Raises OSError.
+
+    All users of the machine can read the arguments of a process, so the code must not be one.
+    """
+    import html
+    import os
+    from tempfile import TemporaryDirectory
+
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    parent = Path(runtime) if os.path.isdir(runtime) else Path.home() / ".cache"
+    parent.mkdir(parents=True, exist_ok=True)
+    # The directory has the mode 0700.
+    page = Path(files.enter_context(TemporaryDirectory(prefix="kuota-", dir=parent))) / "open.html"
+    target = html.escape(link, quote=True)
+    page.touch(mode=0o600)
+    page.write_text(
+        '<!DOCTYPE html><meta charset="utf-8"><title>Kuota</title>'
+        f'<meta http-equiv="refresh" content="0; url={target}"><a href="{target}">Dashboard</a>\n'
+    )
+    return page
