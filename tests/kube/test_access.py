@@ -49,6 +49,15 @@ def made() -> tuple[AccessReviews, Server, Clock]:
     return AccessReviews(server, clock), server, clock  # type: ignore[arg-type]
 
 
+def test_a_token_that_is_not_utf_8_is_invalid_and_not_sent() -> None:
+    async def story() -> None:
+        reviews, server, _ = made()
+        assert await reviews.user("t\udcff") is None
+        assert not server.asked
+
+    asyncio.run(story())
+
+
 def test_a_person_is_asked_for_again_after_a_while() -> None:
     async def story() -> None:
         reviews, server, clock = made()

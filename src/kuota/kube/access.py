@@ -89,7 +89,10 @@ class AccessReviews:
 
     async def user(self, token: str) -> UserInfo | None:
         """Return the user of this token; None if the token is invalid."""
-        at = sha256(token.encode()).digest()
+        try:
+            at = sha256(token.encode()).digest()
+        except UnicodeEncodeError:
+            return None  # No token, and JSON cannot represent it.
         if at in self._users:
             return self._users[at]
         answer = await self._asked(TOKEN_REVIEWS, {"token": token})
