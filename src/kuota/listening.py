@@ -165,7 +165,8 @@ class Listeners:
     def __init__(
         self, answer: Answer, connections: Connections | None = None, **options: Any
     ) -> None:
-        self.connections = connections or Connections()
+        # Without open connections, it is false.
+        self.connections = connections if connections is not None else Connections()
         handling = ("request_factory", "handler_cancellation")
         given = {name: options.pop(name) for name in handling if name in options}
         self._server = web.Server(partial(_answered, answer), **given)

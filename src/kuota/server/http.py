@@ -62,7 +62,8 @@ class HttpServer:
         connections: Connections | None = None,
         slots: Slots | None = None,
     ) -> None:
-        self.connections = connections or Connections()
+        # Without open connections, it is false.
+        self.connections = connections if connections is not None else Connections()
         self.slots = slots or Slots()
         self.streams = OpenStreams()
         self._mounted: dict[str, Answer] = {}
