@@ -8,17 +8,21 @@ import contextlib
 import io
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from kuota.connections import ConnectionLimits, Connections
 from kuota.loopback import InsecureAddress
 from kuota.pki.certificate import self_signed
 from kuota.server.api import LARGEST_BODY, ApiServer
+from kuota.server.auth import Access
+from kuota.server.fairness import RequestLimits
 from kuota.server.http import LOOPBACK, HttpServer, server_context
+from kuota.server.requests import Request, Response
 from kuota.server.store import Store
 from kuota.server.tokens import Tokens
 from server.served import ADMIN, ANN
@@ -60,6 +64,48 @@ def test_a_token_says_who_asks() -> None:
         basic = {"Authorization": "Basic YWRtaW46YWRtaW4="}
         async with session.get(url, headers=basic) as response:
             assert 401 == response.status
+
+    serving(work)
+
+
+def test_the_server_uses_the_limits_of_connections_that_it_is_given() -> None:
+    async def work(server: HttpServer, _: aiohttp.ClientSession) -> None:
+        connections = Connections(ConnectionLimits(total=40, per_user=2, per_peer=30))
+        other = HttpServer(server._api, Tokens(), connections=connections)
+        assert connections is other.connections
+        assert connections is other._listeners.connections
+
+    serving(work)
+
+
+class Log(AsyncIterator[bytes]):
+    """A log without output."""
+
+    prefix = "/apis/log.example"
+    closed = False
+
+    def access(self, request: Request) -> Access:
+        return Access(verb="get", path=request.path)
+
+    def answer(self, request: Request) -> Response:
+        return Response(200, self, long_running=True)
+
+    async def __anext__(self) -> bytes:
+        raise AssertionError("a rejected log is not read")
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def test_a_log_that_is_rejected_after_it_was_opened_is_closed() -> None:
+    async def work(server: HttpServer, session: aiohttp.ClientSession) -> None:
+        log = Log()
+        server._api.extensions.append(log)
+        server.slots.limits = RequestLimits(streams=0)
+        url = f"http://127.0.0.1:{await server.listen()}{log.prefix}/v1"
+        async with session.get(url, headers=bearer("admin")) as response:
+            assert 429 == response.status
+        assert log.closed
 
     serving(work)
 

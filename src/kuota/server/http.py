@@ -26,7 +26,7 @@ from .api import LARGEST_BODY, ApiServer
 from .auth import known
 from .fairness import Slots, too_many
 from .http_bodies import body_of, header_texts, path_of, query_of, text_of
-from .http_streams import OpenStreams, send
+from .http_streams import OpenStreams, close_body, send
 from .requests import ANONYMOUS, Request, Response, User, refused
 from .status import StatusError, unauthorized
 from .streaming.sessions import SessionLimits
@@ -154,8 +154,11 @@ class HttpServer:
             if response.session is None and not response.long_running:
                 # Without credentials, a connection is used for one request.
                 return await send(incoming, response, close=not known(user))
-        async with self.slots.stream(user.flow):
-            return await self._follow(incoming, user, response)
+        try:
+            async with self.slots.stream(user.flow):
+                return await self._follow(incoming, user, response)
+        finally:
+            await close_body(response.body)
 
     async def _follow(
         self, incoming: web.BaseRequest, user: User, response: Response

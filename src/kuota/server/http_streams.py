@@ -143,9 +143,14 @@ async def _pumped(
         report("HTTP server", error, f"the response to {incoming.method} cannot be completed")
         raise _Broken from error
     finally:
-        close = getattr(body, "aclose", None)
-        if close is not None:
-            await close()
+        await close_body(body)
+
+
+async def close_body(body: object) -> None:
+    """Close a body that is not sent any further. It may be closed already."""
+    close = getattr(body, "aclose", None)
+    if close is not None:
+        await close()
 
 
 async def _written(stream: web.StreamResponse, piece: bytes) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
 from time import time
 
 import msgspec
@@ -89,7 +88,7 @@ class ExplanationExtension:
         access = self.access(request)
         return Response(
             200,
-            _interruptible(found),
+            _Interruptible(found),
             TEXT,
             long_running=True,
             allowed=lambda: self._roles.allows(request.user, access),
@@ -108,14 +107,25 @@ class ExplanationExtension:
         return _response(found)
 
 
-async def _interruptible(log: LogStream) -> AsyncIterator[bytes]:
-    """Yield the log. An error in the middle is no end: the client has to repeat the request."""
-    try:
-        async with aclosing(log.chunks()) as chunks:
-            async for chunk in chunks:
-                yield chunk
-    except ApiError as error:
-        raise Interrupted(error.message) from None
+class _Interruptible(AsyncIterator[bytes]):
+    """A log. An error in the middle is no end: the client has to repeat the request.
+
+    Unlike a generator, it can be closed before its first piece was requested.
+    """
+
+    def __init__(self, log: LogStream) -> None:
+        self._log = log
+        self._chunks = log.chunks()
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._chunks)
+        except ApiError as error:
+            raise Interrupted(error.message) from None
+
+    async def aclose(self) -> None:
+        await self._chunks.aclose()
+        await self._log.close()
 
 
 def _reading_pods(verb: str, wanted: RemotePath) -> Access:
