@@ -59,6 +59,19 @@ def test_the_sessions_of_one_user_do_not_evict_those_of_others() -> None:
     assert 1 + limits.MOST_PER_OWNER == len(sessions)
 
 
+def test_service_accounts_have_no_codes_and_sessions_of_their_own() -> None:
+    sessions = Sessions(FakeClock())
+    code = sessions.issue_code("ann", UnixPeer(7))
+    first = sessions.begin("ann", UnixPeer(7))
+    for each in range(limits.MOST_PER_OWNER):
+        name = f"system:serviceaccount:vision:robot-{each}"
+        sessions.issue_code(name, BearerToken(name), "ann")
+        sessions.begin(name, BearerToken(name), "ann")
+    assert limits.MOST_PER_OWNER == len(sessions)
+    assert sessions.find(first) is None
+    assert sessions.redeem(code) is None
+
+
 def test_a_representation_of_a_credential_does_not_contain_the_token() -> None:
     assert "secret" not in repr(BearerToken("secret"))
 

@@ -6,14 +6,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from dashboard.events import Events, put_queues, put_status, put_workload, stream
-from dashboard.served import TOKENS, Served, serving
+from dashboard.served import TOKENS, Served, bearer, serving
 from kuota.api.base import Key
 from kuota.dashboard import stream as streams
+from kuota.dashboard.responses import Refusal
 from kuota.kube.resources import NAMESPACES, WORKLOADS
-from kuota.server.tokens import TokenFile
+from kuota.server.requests import User
+from kuota.server.tokens import EVERYBODY, TokenFile, Tokens
+from kuota.up.dashboard import user_info
 
 VIEWS = (
     "view=workloads",
@@ -273,6 +277,35 @@ def test_streams_of_one_user_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
                 await each.__aexit__(None, None, None)
 
     serving(work)
+
+
+def test_streams_of_service_accounts_count_as_those_of_their_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "STREAMS_PER_USER", 1)
+    robot = user_info(User("system:serviceaccount:vision:robot", issuer="ann"))
+
+    async def work() -> None:
+        opened = streams.OpenStreams()
+        async with opened.one_more(user_info(User("ann"))), opened.one_more(user_info(User("bob"))):
+            with pytest.raises(Refusal, match="too many pages"):
+                await opened.one_more(robot).__aenter__()
+
+    asyncio.run(work())
+
+
+def test_connections_of_service_accounts_count_as_those_of_their_user() -> None:
+    robot = User("system:serviceaccount:vision:robot", ("vision", EVERYBODY), issuer="ann")
+
+    async def work(served: Served) -> None:
+        async with (
+            aiohttp.ClientSession(headers=bearer("robot-token")) as session,
+            stream(served, session, "view=tree") as events,
+        ):
+            await events.next()
+            assert {"ann"} == {each.user for each in served.http.connections._known}
+
+    serving(work, Tokens([("robot-token", robot)]))
 
 
 def test_the_objects_are_followed_only_while_somebody_views_them() -> None:

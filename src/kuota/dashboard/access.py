@@ -20,8 +20,15 @@ from kuota.kube.client import Client
 from kuota.kube.resources import Resource
 
 ADMINS = "system:masters"
+ISSUER = "kuota.dev/issuer"
+"""Names in `UserInfo.extra` the user who created the token of a service account."""
 _AT_ONCE = 16
 """The number of questions that are sent to an API server at the same time."""
+
+
+def flow_of(user: UserInfo) -> str:
+    """Return the user to whom limits apply. Service accounts do not multiply them."""
+    return next((values[0] for name, values in user.extra if name == ISSUER and values), user.name)
 
 
 class BearerToken:

@@ -26,7 +26,7 @@ SESSION_S = 12 * 3600.0
 MOST_CODES = 1000
 MOST_SESSIONS = 2000
 MOST_PER_OWNER = 50
-"""The most codes, and the most sessions, of one user."""
+"""The most codes, and the most sessions, of one user and the service accounts of this user."""
 FAILURES = 20
 FAILURES_S = 60.0
 """A peer with this many failed sign-ins in this time has to wait."""
@@ -34,10 +34,14 @@ _MOST_PEERS = 1000
 
 
 class Session(msgspec.Struct, frozen=True):
-    """One signed-in browser. `csrf` proves that a request comes from our own page."""
+    """One signed-in browser. `csrf` proves that a request comes from our own page.
+
+    `owner` is who signed in, and `flow` the user to whom limits apply.
+    """
 
     id: bytes
     owner: str
+    flow: str
     credential: Credential
     csrf: str
     until: float
@@ -45,6 +49,7 @@ class Session(msgspec.Struct, frozen=True):
 
 class _Code(msgspec.Struct, frozen=True):
     owner: str
+    flow: str
     credential: Credential
     until: float
 
@@ -57,11 +62,14 @@ class Sessions:
         self._codes: dict[bytes, _Code] = {}
         self._sessions: dict[bytes, Session] = {}
 
-    def issue_code(self, owner: str, credential: Credential) -> str:
-        """Return a code with which the owner of the credential can sign in once."""
-        text = secrets.token_urlsafe(32)
-        _make_room(self._codes, owner, MOST_CODES)
-        self._codes[digest(text)] = _Code(owner, credential, self._clock() + CODE_S)
+    def issue_code(self, owner: str, credential: Credential, flow: str = "") -> str:
+        """Return a code with which the owner of the credential can sign in once.
+
+        It counts as one of `flow`, by default the owner.
+        """
+        text, flow = secrets.token_urlsafe(32), flow or owner
+        _make_room(self._codes, flow, MOST_CODES)
+        self._codes[digest(text)] = _Code(owner, flow, credential, self._clock() + CODE_S)
         return text
 
     def redeem(self, code: str) -> tuple[str, Credential] | None:
@@ -71,13 +79,14 @@ class Sessions:
             return None
         return found.owner, found.credential
 
-    def begin(self, owner: str, credential: Credential) -> str:
-        """Begin a session, and return the value of its cookie."""
-        text = secrets.token_urlsafe(32)
-        _make_room(self._sessions, owner, MOST_SESSIONS)
+    def begin(self, owner: str, credential: Credential, flow: str = "") -> str:
+        """Begin a session, and return the value of its cookie. It counts as one of `flow`."""
+        text, flow = secrets.token_urlsafe(32), flow or owner
+        _make_room(self._sessions, flow, MOST_SESSIONS)
         self._sessions[digest(text)] = Session(
             id=digest(text),
             owner=owner,
+            flow=flow,
             credential=credential,
             csrf=secrets.token_urlsafe(32),
             until=self._clock() + SESSION_S,
@@ -128,9 +137,9 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
 
 
-def _make_room(table: dict[bytes, _Code] | dict[bytes, Session], owner: str, most: int) -> None:
-    """Remove the oldest entry of the owner if it has many, or the oldest of all."""
-    own = [key for key, each in table.items() if each.owner == owner]
+def _make_room(table: dict[bytes, _Code] | dict[bytes, Session], flow: str, most: int) -> None:
+    """Remove the oldest entry of the user if there are many, or the oldest of all."""
+    own = [key for key, each in table.items() if each.flow == flow]
     if len(own) >= MOST_PER_OWNER:
         del table[own[0]]
     elif len(table) >= most:

@@ -24,6 +24,7 @@ from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
 from kuota.listening import HttpConnection
 
+from .access import flow_of
 from .feed import Feed
 from .responses import SECURITY_HEADERS, Refusal, from_kube, too_many, unauthorized
 from .scopes import Scope, Scopes
@@ -57,13 +58,14 @@ class OpenStreams:
     @asynccontextmanager
     async def one_more(self, user: UserInfo) -> AsyncIterator[None]:
         """Count a stream of the user. Raises Refusal if there are too many."""
-        if self._open[user.name] >= STREAMS_PER_USER or len(self) >= MOST_STREAMS:
+        flow = flow_of(user)
+        if self._open[flow] >= STREAMS_PER_USER or len(self) >= MOST_STREAMS:
             raise too_many("too many pages are open; close some of them")
-        self._open[user.name] += 1
+        self._open[flow] += 1
         try:
             yield
         finally:
-            decrement(self._open, user.name)
+            decrement(self._open, flow)
 
 
 class Streams:

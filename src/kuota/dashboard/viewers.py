@@ -23,7 +23,7 @@ from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
 from kuota.listening import HttpConnection
 
-from .access import Access, BearerToken, Credential, ProxiedUser
+from .access import Access, BearerToken, Credential, ProxiedUser, flow_of
 from .responses import Refusal, bad_request, empty, forbidden, from_kube, too_many, unauthorized
 from .sessions import SESSION_S, FailureLimit, Session, Sessions
 
@@ -129,7 +129,7 @@ class Viewers:
             raise unauthorized(_wrong(wanted))
         self._sessions.end(cookie_of(request))
         response = empty()
-        value = self._sessions.begin(user.name, credential)
+        value = self._sessions.begin(user.name, credential, flow_of(user))
         _set_cookie(request, response, value, int(SESSION_S))
         return response
 
@@ -192,7 +192,7 @@ def cookie_of(request: web.BaseRequest) -> str:
 def count_connection(request: web.BaseRequest, user: UserInfo) -> None:
     """Count the connection as one of the user. Raises Refusal if there are too many."""
     connection = request.protocol
-    if isinstance(connection, HttpConnection) and not connection.authenticated(user.name):
+    if isinstance(connection, HttpConnection) and not connection.authenticated(flow_of(user)):
         raise too_many("this user has too many open connections")
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from kuota.dashboard.access import BearerToken, Credential, UnixPeer
+from kuota.dashboard.access import ISSUER, BearerToken, Credential, UnixPeer
 from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled, no_record
 from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
@@ -37,7 +37,6 @@ from .local import LocalTransport, local_client
 
 RECHECK_S = 1.0
 """How often the permissions of viewers are determined again."""
-_ISSUER = "kuota.dev/issuer"
 
 
 class MachineAccess:
@@ -98,7 +97,8 @@ class SignInCodes:
             raise no_such_path()
         if request.method != "POST":
             raise not_allowed("a sign-in code is created with POST")
-        code = self._sessions.issue_code(request.user.name, _credential(request))
+        user = request.user
+        code = self._sessions.issue_code(user.name, _credential(request), user.flow)
         body = {
             "apiVersion": f"{GROUP}/v1alpha1",
             "kind": "SignInCode",
@@ -154,10 +154,10 @@ def _credential(request: Request) -> Credential:
 
 
 def user_info(user: User) -> UserInfo:
-    extra = ((_ISSUER, (user.issuer,)),) if user.issuer else ()
+    extra = ((ISSUER, (user.issuer,)),) if user.issuer else ()
     return UserInfo(user.name, user.uid, user.groups, extra)
 
 
 def _server_user(user: UserInfo) -> User:
-    issuer = next((values[0] for name, values in user.extra if name == _ISSUER), "")
+    issuer = next((values[0] for name, values in user.extra if name == ISSUER), "")
     return User(user.name, user.groups, user.uid, issuer)
