@@ -41,6 +41,15 @@ def test_allocated_gpus_have_their_utilization_and_mig_instances_their_activity(
     assert [TRAIN, NOTEBOOK, *MIG] == _sorted(exporter_samples(EXPORTED))
 
 
+@pytest.mark.parametrize(
+    ("namespace", "pod"), [("", "p"), ("team", "a/b"), ("..", "p"), ("team", "%2e"), ("team", "")]
+)
+def test_labels_that_are_no_names_affect_no_other_device(namespace: str, pod: str) -> None:
+    labels = f'UUID="GPU-9",namespace="{namespace}",pod="{pod}",container="main"'
+    text = f"{EXPORTED.rstrip()}\nDCGM_FI_DEV_GPU_UTIL{{{labels}}} 1\n"
+    assert exporter_samples(EXPORTED) == exporter_samples(text)
+
+
 def test_prometheus_renames_the_labels_of_the_exporter() -> None:
     metric = {
         "__name__": "DCGM_FI_DEV_GPU_UTIL",

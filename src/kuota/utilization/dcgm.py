@@ -13,6 +13,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from kuota.api.base import Json
+from kuota.api.names import dns_label, dns_subdomain
 
 UTILIZATION = "DCGM_FI_DEV_GPU_UTIL"
 """The utilization in percent. MIG instances do not have it."""
@@ -81,11 +82,12 @@ def _samples(found: Iterable[tuple[str, Mapping[str, str], float]]) -> list[Devi
             continue  # It is that of the whole GPU.
         device = ":".join(filter(None, (labels.get("UUID", ""), instance)))
         percent = value if name == UTILIZATION else value * 100
-        pod = _label(labels, "pod")
-        if device and pod and 0 <= percent <= 100:
-            samples[device] = DeviceSample(
-                _label(labels, "namespace"), pod, _label(labels, "container"), device, percent
-            )
+        namespace, pod = _label(labels, "namespace"), _label(labels, "pod")
+        # A label that is no name must not affect other devices.
+        named = not dns_label(namespace) and not dns_subdomain(pod)
+        if device and named and 0 <= percent <= 100:
+            container = _label(labels, "container")
+            samples[device] = DeviceSample(namespace, pod, container, device, percent)
     return list(samples.values())
 
 
