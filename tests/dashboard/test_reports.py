@@ -70,6 +70,8 @@ REFUSED = (
     ("namespace=vision&pod=a%2f..%2fb", 400),
     ("namespace=vision&pod=a&tail=-1", 400),
     ("namespace=vision&pod=a&tail=99999999999", 400),
+    ("namespace=vision&pod=a&tail=000000001999999999999", 400),
+    (f"namespace=vision&pod=a&tail={'0' * 5000}", 400),
 )
 
 

@@ -70,6 +70,19 @@ def test_all_faults_of_a_query_are_reported_at_once(api: Local) -> None:
     assert 400 == api.refusal("GET", f"{ROOT}/jobs", since="2026-02-01", until="2026-01-01")["code"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"limit": "000000001999999999999"},
+        {"limit": "1" * 5000},
+        {"since": "0001-01-01T00:00:00+23:59"},
+        {"until": "9999-12-31T23:59:59-23:59"},
+    ],
+)
+def test_numbers_and_times_beyond_all_bounds_are_rejected(api: Local, wrong: Json) -> None:
+    assert 400 == api.refusal("GET", f"{ROOT}/jobs", **wrong)["code"]
+
+
 def test_a_limit_leaves_out_the_oldest_jobs(api: Local) -> None:
     found = api.ask("GET", f"{ROOT}/jobs", limit="1")
     assert (1, 1) == (len(found["items"]), found["remaining"])

@@ -126,7 +126,7 @@ def _parsed(request: web.BaseRequest) -> tuple[Key, LogOptions]:
         if not _NAME.fullmatch(query.get(name, ""))
     ]
     tail = query.get("tail", "1000")
-    if not (tail.isascii() and tail.isdigit() and int(tail[:9]) <= MOST_LINES):
+    if not (tail.isascii() and tail.isdigit() and len(tail) <= 9 and int(tail) <= MOST_LINES):
         faults.append(f"tail must be a number up to {MOST_LINES}")
     if faults:
         raise bad_request("; ".join(faults))

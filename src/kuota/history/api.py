@@ -113,14 +113,15 @@ def parse_query(query: Mapping[str, str], now: float) -> Question:
         faults.append(invalid("by", by, f"must be one of {', '.join(By)}"))
     if every not in tuple(ChargePeriod):
         faults.append(invalid("every", every, f"must be one of {', '.join(ChargePeriod)}"))
-    if not (limit.isascii() and limit.isdigit() and 0 < int(limit[:9]) <= MOST_JOBS):
+    number = int(limit) if limit.isascii() and limit.isdigit() and len(limit) <= 9 else 0
+    if not 0 < number <= MOST_JOBS:
         faults.append(invalid("limit", limit, f"must be a number from 1 to {MOST_JOBS}"))
     if not faults and since >= until:
         reason = "must be before until, and in the past"
         faults.append(invalid("since", query.get("since", ""), reason))
     if faults:
         raise Invalid(faults)
-    return Question(Period(since, until), By(by), int(limit), ChargePeriod(every))
+    return Question(Period(since, until), By(by), number, ChargePeriod(every))
 
 
 def document(place: Place, question: Question, records: Iterable[JobRecord]) -> Json:
@@ -197,7 +198,8 @@ def _time(query: Mapping[str, str], name: str, default: float, faults: list[Fiel
         return default
     try:
         moment = datetime.fromisoformat(given)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        # In UTC, the year may be one that cannot be represented.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
         faults.append(invalid(name, given, "must be a time such as 2026-01-31T12:00:00Z"))
         return default
