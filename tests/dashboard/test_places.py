@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from control.objects import flavor
-from dashboard.test_visible import MINE, World, _pod, _workload
+from dashboard.test_visible import MINE, SECRET, World, _pod, _workload
 from kuota.api.base import Json, Key
 from kuota.dashboard.models.nodes import nodes_model
 from kuota.dashboard.models.topology import topology_model
@@ -105,3 +105,15 @@ def test_a_pod_belongs_to_the_workload_that_it_names_or_to_the_current_one_of_it
     found = observed.workload_of_pod(pod | {"metadata": pod["metadata"] | named})
     assert found is not None
     assert f"{MINE}-w1" == found["metadata"]["name"]
+
+
+def test_an_invented_owner_in_another_namespace_connects_nothing() -> None:
+    workload = _workload(SECRET, 0, "admitted", "", "n0")
+    pod = _pod(workload, "n0")
+    pod["metadata"]["namespace"] = MINE
+    pod["status"]["phase"] = "Failed"
+    observed = ObservedState.of([workload])
+    assert frozenset() == observed.put(pod)
+    assert observed.workload_of_pod(pod) is None
+    assert [] == observed.pods_of(workload)
+    assert [] == observed.failed_pods(workload)

@@ -20,7 +20,14 @@ from kuota.dashboard.models.topology import topology_model
 from kuota.dashboard.models.tree import queue_meta, queue_model, tree_model
 from kuota.dashboard.models.visible import visible
 from kuota.dashboard.models.workload import workload_model
-from kuota.dashboard.shapes import WorkloadModel, WorkloadsModel
+from kuota.dashboard.shapes import (
+    Device,
+    NodeRow,
+    NodesModel,
+    Ref,
+    WorkloadModel,
+    WorkloadsModel,
+)
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
 from kuota.history.accounts import Period
@@ -272,6 +279,15 @@ def test_contents_and_holders_of_others_become_numbers() -> None:
     (racks,) = visible(topology_model(world.observed), _mine).flavors
     (leaf, _) = racks.domains[0].children
     assert (1, [f"{MINE}-job1"]) == (leaf.hidden_pods, [each.job for each in leaf.contents])
+
+
+def test_a_device_names_no_workload_of_another_namespace() -> None:
+    holder = Ref(kind="Pod", name="p", namespace=MINE)
+    workload = Ref(kind="Workload", name="w", namespace=SECRET)
+    device = Device(node="n0", resource="gpu", id="d", held=True, holder=holder, workload=workload)
+    model = NodesModel(nodes=[NodeRow(name="n0", devices=[device])])
+    (shown,) = visible(model, _mine).nodes[0].devices
+    assert (holder, None) == (shown.holder, shown.workload)
 
 
 def test_names_within_explanations_are_replaced_as_a_whole() -> None:

@@ -7,7 +7,7 @@ Workloads says. Objects that cannot be read do not count; their JSON is still av
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -115,28 +115,31 @@ class ObservedState:
         """Return the Workloads that the one with this UID was the last to preempt."""
         return [self.workloads[key] for key in self._by_preemptor.get(uid, ())]
 
-    def workload_of_owner(self, uid: str) -> Json | None:
+    def workload_of_owner(self, uid: str, namespace: str) -> Json | None:
         """Return the Workload of the job with this UID: the newest one that has not finished."""
-        found = [self.workloads[key] for key in self._by_owner.get(uid, ())]
+        keys = _within(namespace, self._by_owner.get(uid, ()))
+        found = [self.workloads[key] for key in keys]
         return max(found, key=recency, default=None)
 
     def pods_of(self, workload: Json) -> list[Json]:
         """Return the pods of a Workload: of its job, annotated with its name, or its owners."""
-        found: list[str | Key] = [*owner_uids(workload), chain(workload, object_key(workload).name)]
+        own = object_key(workload)
+        found: list[str | Key] = [*owner_uids(workload), chain(workload, own.name)]
         keys = dict.fromkeys(key for each in found for key in self._pods.get(each, ()))
-        return [self.objects["Pod"][key] for key in keys]
+        return [self.objects["Pod"][key] for key in _within(own.namespace, keys)]
 
     def failed_pods(self, workload: Json) -> list[Json]:
         """Return the failed pods of the workload's job."""
         keys = (key for uid in owner_uids(workload) for key in self._pods.get(uid, ()))
-        return [pod for key in keys if has_failed(pod := self.objects["Pod"][key])]
+        own = _within(object_key(workload).namespace, keys)
+        return [pod for key in own if has_failed(pod := self.objects["Pod"][key])]
 
     def workload_of_pod(self, pod: Json) -> Json | None:
         """Return the Workload of a pod: the one that it names, or that of its job; else None."""
-        metadata = pod["metadata"]
+        metadata, place = pod["metadata"], object_key(pod).namespace
         named = str((metadata.get("annotations") or {}).get(WORKLOAD_ANNOTATION) or "")
-        found = self.workloads.get(Key(object_key(pod).namespace, named))
-        owners = (self.workload_of_owner(uid) for uid in (*owner_uids(pod), uid_of(pod)))
+        found = self.workloads.get(Key(place, named))
+        owners = (self.workload_of_owner(uid, place) for uid in (*owner_uids(pod), uid_of(pod)))
         return found or next((each for each in owners if each is not None), None)
 
     def cluster_queue_of(self, workload: Json) -> str:
@@ -291,7 +294,8 @@ class ObservedState:
         if told[0] == told[1]:
             return NO_ROWS
         owners = owner_uids(after or before or {})
-        return frozenset(key for uid in owners for key in self._by_owner.get(uid, ()))
+        rows = (one for uid in owners for one in self._by_owner.get(uid, ()))
+        return frozenset(_within(key.namespace, rows))
 
     def _bind(self, key: Key, before: Json | None, found: _BoundPod | None) -> None:
         """Note what a pod uses on its node. Topologies count only pods that none of them places."""
@@ -333,6 +337,11 @@ def _read(convert: Callable[[Any], Any], obj: Json | None, shape: Any = None) ->
         return convert(msgspec.convert(obj, shape) if shape is not None else obj)
     except _UNREADABLE:
         return None
+
+
+def _within(namespace: str, keys: Iterable[Key]) -> Iterator[Key]:
+    """Yield the keys of the namespace. An owner in another one is invented."""
+    return (key for key in keys if key.namespace == namespace)
 
 
 def _remove(index: dict[Any, dict[Key, Any]], at: object, key: Key) -> None:

@@ -190,5 +190,5 @@ def _machine(node: NodeRow, may_read: MayRead) -> NodeRow:
 def _device(device: Device, may_read: MayRead) -> Device:
     """Return a device without its holder, if the viewer may not read it. Readings stay."""
     if device.holder is None or may_read(device.holder.namespace):
-        return device
+        return replace(device, workload=_ref(device.workload, may_read))
     return replace(device, holder=None, job="", workload=None, since="", idle_since="")
