@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from dashboard.events import put_queues
-from dashboard.served import TOKENS, Served, serving
+from dashboard.served import TOKENS, Served, bearer, serving
 from kuota.api.base import Json, Key
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, Progress
 from kuota.history.records import JobRecord
+from kuota.history.turns import ReportTurns
 from kuota.kube.resources import NAMESPACES, PODS
 from kuota.server.pods import LogOptions
-from kuota.server.tokens import TokenFile
+from kuota.server.requests import User
+from kuota.server.tokens import EVERYBODY, TokenFile, Tokens
 
 
 async def log(pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
@@ -177,6 +180,28 @@ def _write_history(file: str) -> None:
     ]
     history.write(*records, progress=Progress("1", 2000.0))
     history.close()
+
+
+def test_service_accounts_and_their_user_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, users = str(tmp_path / "history.db"), set()
+    HistoryWriter(SqliteFile(file)).close()
+
+    async def run(_: ReportTurns, user: str, work: Callable[[], object]) -> object:
+        users.add(user)
+        return work()
+
+    monkeypatch.setattr(ReportTurns, "run", run)
+    robot = User("system:serviceaccount:vision:robot", ("vision", EVERYBODY), issuer="ann")
+
+    async def work(served: Served) -> None:
+        async with aiohttp.ClientSession(headers=bearer("robot-token")) as session:
+            for path in ("history", "usage", "teams"):
+                await served.json(session, f"api/{path}")
+
+    serving(work, Tokens([("robot-token", robot)]), history=file)
+    assert {"ann"} == users
 
 
 def test_without_a_history_the_reason_is_given() -> None:

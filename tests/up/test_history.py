@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from kuota.api.base import Json
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, Progress
 from kuota.history.records import JobRecord, Run
+from kuota.history.turns import ReportTurns
 from kuota.server.requests import User
 from kuota.up.history_extension import HistoryExtension
 from server.served import Local, namespace
@@ -57,6 +58,22 @@ def test_members_read_the_history_of_their_own_namespace_only(api: Local) -> Non
 @pytest.mark.parametrize("path", ["", "/jobs/x", "/namespaces/vision", "/namespaces//x/jobs"])
 def test_other_paths_do_not_exist(api: Local, path: str) -> None:
     assert 404 == api.refusal("GET", f"{ROOT}{path}")["code"]
+
+
+def test_service_accounts_and_their_user_take_turns(
+    api: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users: list[str] = []
+
+    async def run(_: ReportTurns, user: str, work: Callable[[], Json]) -> Json:
+        users.append(user)
+        return work()
+
+    monkeypatch.setattr(ReportTurns, "run", run)
+    robot = User("system:serviceaccount:vision:robot", ANN.groups, issuer="ann")
+    for each in (ANN, robot):
+        api.ask("GET", f"{ROOT}/namespaces/vision/jobs", user=each)
+    assert ["ann", "ann"] == users
 
 
 def test_the_history_cannot_be_written(api: Local) -> None:

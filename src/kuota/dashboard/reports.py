@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from aiohttp import web
 
@@ -13,16 +13,15 @@ from kuota.api.faults import Invalid
 from kuota.history import api
 from kuota.history.connection import HistoryUnavailable
 from kuota.history.records import JobRecord
+from kuota.history.turns import ReportTurns
 
+from .access import flow_of
 from .feed import Feed
 from .models.teams import current_teams, teams_model
 from .models.visible import visible as shown_to
 from .responses import Refusal, answered, bad_request, forbidden
 from .scopes import Namespaces, Scopes, visible
 from .viewers import Viewer
-
-AT_ONCE = 2
-"""The number of reports that are computed at the same time, for all viewers together."""
 
 Read = Callable[[float, str | None], Iterable[JobRecord]]
 """Reads the records of jobs since a time, of one namespace or of all. Runs in a thread."""
@@ -36,7 +35,7 @@ class Reports:
         self._feed = feed
         self._scopes = scopes
         self._clock = clock
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = ReportTurns()
 
     async def history(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
         """Respond with jobs, newest first."""
@@ -54,9 +53,9 @@ class Reports:
         found = await self.records(viewer, question.period.since, query.get("namespace", ""))
         async with self._feed.viewing():
             current = current_teams(self._feed.state)
-        async with self._turns:
-            # A year of jobs in small steps takes long enough to delay everything else.
-            model = await asyncio.to_thread(teams_model, found, question.period, step_s, current)
+        # A year of jobs in small steps takes long enough to delay everything else.
+        work = partial(teams_model, found, question.period, step_s, current)
+        model = await self._turns.run(flow_of(viewer.user), work)
         scope = await self._scopes.of(viewer.user)
         return answered(shown_to(model, lambda each: visible(scope.workloads, each)))
 
@@ -68,8 +67,8 @@ class Reports:
                 f'User "{viewer.user.name}" may not list the workloads of namespace {namespace}'
             )
         try:
-            async with self._turns:
-                return await asyncio.to_thread(self._found, since, namespace, scope.workloads)
+            work = partial(self._found, since, namespace, scope.workloads)
+            return await self._turns.run(flow_of(viewer.user), work)
         except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
             raise Refusal(503, "ServiceUnavailable", message) from None
@@ -92,8 +91,8 @@ class Reports:
         namespace = request.rel_url.query.get("namespace", "")
         found = await self.records(viewer, question.period.since, namespace)
         place = api.Place(report, namespace or None)
-        async with self._turns:
-            return answered(await asyncio.to_thread(api.document, place, question, found))
+        work = partial(api.document, place, question, found)
+        return answered(await self._turns.run(flow_of(viewer.user), work))
 
 
 def _seconds(text: str) -> float:

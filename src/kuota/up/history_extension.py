@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -15,6 +15,7 @@ from kuota.history import api
 from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
 from kuota.history.reports import ReportTooLarge, report
+from kuota.history.turns import ReportTurns
 from kuota.server.auth import Access
 from kuota.server.requests import Request, Response
 from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed
@@ -28,6 +29,7 @@ class HistoryExtension:
     def __init__(self, address: Address, clock: Callable[[], float]) -> None:
         self._address = address
         self._clock = clock
+        self._turns = ReportTurns()
 
     def access(self, request: Request) -> Access:
         place = api.parse_path(request.path)
@@ -48,7 +50,8 @@ class HistoryExtension:
         except Invalid as error:
             raise bad_request(str(error)) from None
         # Reading a year of jobs takes long enough to delay other requests.
-        body = await asyncio.to_thread(self._document, place, question)
+        work = partial(self._document, place, question)
+        body = await self._turns.run(request.user.flow, work)
         return Response(200, msgspec.json.encode(body))
 
     def _document(self, place: api.Place, question: api.Question) -> Json:
