@@ -13,6 +13,7 @@ from .core import PodSpec, PodTemplateSpec, TemplateMeta, Toleration
 from .kueue import ResourceFlavor
 from .match import same_toleration
 from .quantity import QuantityError, parse
+from .rules.report import child
 from .workload import PodSet, PodSetAssignment, PodSetUpdate
 
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
@@ -195,7 +196,7 @@ _DEFAULTS: Json = {"protocol": "TCP", "optional": False}
 
 
 def _essence(pod_set: Json, ignore_tolerations: bool) -> Json:
-    spec = (pod_set.get("template") or {}).get("spec") or {}
+    spec = child(pod_set, "template", "spec")
     fields = ("containers", "initContainers") + (() if ignore_tolerations else ("tolerations",))
     essence = {field: _plain(spec.get(field)) for field in fields}
     return essence | {"count": pod_set.get("count") or 0, "minCount": pod_set.get("minCount")}
@@ -224,5 +225,5 @@ def _amounts(field: str) -> bool:
 def _number(value: Any) -> Any:
     try:
         return parse(value or 0)
-    except QuantityError:
+    except (QuantityError, TypeError):
         return value

@@ -157,5 +157,7 @@ def _once(container: Json) -> Json:
     listed = container.get("env")
     if not isinstance(listed, list):
         return container
-    last: dict[Any, Json] = {each.get("name"): each for each in listed if isinstance(each, dict)}
+    last: dict[str, Json] = {
+        text(each.get("name")): each for each in listed if isinstance(each, dict)
+    }
     return container if len(last) == len(listed) else container | {"env": list(last.values())}

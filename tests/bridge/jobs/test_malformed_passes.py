@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pass over a malformed job does not fail, and stops the job if its Workload is evicted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.jobs.kinds import BY_NAME, EXAMPLES, FIELDS, RUNTIME, template
+from bridge.jobs.test_arbitrary_json import paths, replaced, values
+from bridge.objects import NOON, condition
+from kuota.api.base import Json, Key
+from kuota.bridge.draft import PassResult, StoredWorkload
+from kuota.bridge.effects import Patch
+from kuota.bridge.job_pass.steps import reconcile_job
+from kuota.bridge.job_pass.workload import workload
+from kuota.bridge.jobs.kind import JobKind, resolved
+from kuota.bridge.jobs.registry import JOB
+from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
+
+KINDS: dict[str, JobKind] = BY_NAME | {"Job": JOB}
+BATCH: Json = {
+    "metadata": EXAMPLES["JobSet"]["metadata"],
+    "spec": {"suspend": False, "parallelism": 1, "template": template()},
+    "status": {"active": 1},
+}
+JOBS: dict[str, Json] = EXAMPLES | {"Job": BATCH}
+RESERVED = condition("QuotaReserved", reason="QuotaReserved")
+ADMITTED = condition("Admitted", reason="Admitted")
+EVICTED = condition("Evicted", reason="Preempted")
+PHASES = ((), (RESERVED, ADMITTED), (RESERVED, ADMITTED, EVICTED))
+CONTAINER = template()["spec"]["containers"][0]
+
+
+def running(value: Any) -> Any:
+    """The job, not suspended."""
+    if isinstance(value, dict):
+        return {k: False if k == "suspend" else running(each) for k, each in value.items()}
+    return [running(each) for each in value] if isinstance(value, list) else value
+
+
+def stored(kind: JobKind, job: Json, *conditions: Json) -> StoredWorkload:
+    """The Workload of a well-formed job."""
+    job = resolved(kind, job, lambda _kind, _key: RUNTIME)
+    made = workload(kind, job)
+    return StoredWorkload.of(made | {"status": {"conditions": list(conditions)}})
+
+
+def passed(kind: JobKind, job: Json, *workloads: StoredWorkload) -> PassResult:
+    view = JobView(
+        key=Key("ml", "j"),
+        kind=kind,
+        job=resolved(kind, job, lambda _kind, _key: RUNTIME),
+        workloads=workloads,
+        namespace={},
+        config=LifecycleConfig(),
+    )
+    return reconcile_job(view, NOON)
+
+
+def stops(result: PassResult) -> bool:
+    bodies = [each.body for each in result.effects if isinstance(each, Patch)]
+    return any(body.get("spec", {}).get("suspend") is True for body in bodies)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(data=st.data())
+def test_no_pass_fails_if_one_field_of_a_job_is_malformed(name: str, data: st.DataObject) -> None:
+    kind, job = KINDS[name], JOBS[name]
+    job = data.draw(st.sampled_from([job, running(job)]))
+    phase = data.draw(st.sampled_from(PHASES))
+    own = [each for each in paths(job) if each[0] in ("spec", "status")]
+    broken = replaced(job, data.draw(st.sampled_from(own)), data.draw(values((*FIELDS, "env"))))
+    passed(kind, broken, stored(kind, job, *phase))
+    passed(kind, broken)
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        {"spec": {"containers": [CONTAINER | {"env": [{"name": []}]}]}},
+        {"spec": [1]},
+        {"spec": {"containers": [CONTAINER | {"resources": {"requests": {"cpu": [1]}}}]}},
+        [1],
+    ],
+)
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_running_job_with_a_malformed_template_is_stopped(
+    malformed: Any, phase: tuple[Json, ...]
+) -> None:
+    broken = replaced(BATCH, ("spec", "template"), malformed)
+    assert stops(passed(JOB, broken, stored(JOB, BATCH, *phase)))
