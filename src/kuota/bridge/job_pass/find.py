@@ -6,6 +6,8 @@ It is the one whose spec matches the job.
 
 from __future__ import annotations
 
+import msgspec
+
 from kuota.api.merge_patch import difference
 from kuota.api.rules.report import child, elements, mapping, text
 
@@ -15,7 +17,7 @@ from ..jobs.composed import Composed, members_of
 from .construct import NO_MATCH, constructed, follow
 from .find_slice import Found, find_slice
 from .job_pass import JobPass
-from .match import controlled, matching, prebuilt_name
+from .match import controlled, matched, prebuilt_name
 from .workload import owned_by
 
 
@@ -47,7 +49,8 @@ def found(job_pass: JobPass) -> bool:
         _update(job_pass, outdated)
     elif job_pass.workload is not None:
         follow(job_pass, job_pass.workload)
-    return bool(job_pass.fault or job_pass.refused)
+    # A fault must not prevent that a job with a Workload is stopped.
+    return bool(job_pass.refused) or bool(job_pass.fault and job_pass.workload is None)
 
 
 def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
@@ -55,7 +58,7 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
 
     Finished slices of an elastic job are neither.
     """
-    config, flavors, kind = job_pass.view.config, job_pass.view.flavors, job_pass.kind
+    config, kind = job_pass.view.config, job_pass.kind
     if isinstance(kind, Composed):
         return _composed(job_pass, kind)
     surplus: list[StoredWorkload] = []
@@ -63,11 +66,7 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
         if job_pass.elastic and stored.true("Finished"):
             continue
         own = controlled(stored, kind, job_pass.job, config.gates)
-        if (
-            job_pass.workload is None
-            and own
-            and matching(stored, kind, job_pass.job, flavors, config.gates)
-        ):
+        if job_pass.workload is None and own and matched(job_pass, stored):
             job_pass.workload = stored
         else:
             surplus.append(stored)
@@ -125,15 +124,20 @@ def _at_rest(job_pass: JobPass) -> bool:
 
 
 def _update(job_pass: JobPass, outdated: StoredWorkload) -> None:
-    """Update the Workload to the spec of the job."""
+    """Update the Workload to the spec of the job, unless that spec is invalid."""
     new = constructed(job_pass)
     if new is None:
         return
-    job_pass.workload = outdated
     before, after = child(outdated.json, "spec"), child(new, "spec")
     kept = {"active": before["active"]} if "active" in before else {}
-    with job_pass.draft(outdated) as draft:
-        draft.patch({"spec": difference(before, after | kept)})
+    try:
+        with job_pass.draft(outdated) as draft:
+            draft.patch({"spec": difference(before, after | kept)})
+    except msgspec.ValidationError as error:
+        # The API server would reject the Workload too.
+        job_pass.fault, job_pass.invalid = str(error), True
+        return
+    job_pass.workload = draft.current
     job_pass.record_event(
         "UpdatedWorkload", f"Updated workload {outdated.key}: the job was changed"
     )
@@ -151,7 +155,7 @@ def _find_prebuilt(job_pass: JobPass) -> None:
     if owners and owners[0] != text(child(job_pass.job, "metadata").get("uid")):
         return
     job_pass.workload = stored
-    kind, flavors = job_pass.kind, job_pass.view.flavors
+    kind = job_pass.kind
     if isinstance(kind, Composed):
         _adopt_all(job_pass, kind, stored)
         matches = kind.equivalent(job_pass.job, job_pass.workload, gates)
@@ -160,8 +164,7 @@ def _find_prebuilt(job_pass: JobPass) -> None:
             _adopt(job_pass, stored)
         # The size of a replacement is not compared: the job may not have been resized yet.
         larger = job_pass.elastic and replaces(stored.obj) is not None
-        now = job_pass.workload
-        matches = matching(now, kind, job_pass.job, flavors, gates, resizable=larger)
+        matches = matched(job_pass, job_pass.workload, resizable=larger)
     if not matches:
         if not job_pass.workload.true("Finished"):
             job_pass.finish(

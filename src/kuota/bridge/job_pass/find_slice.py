@@ -11,10 +11,11 @@ from kuota.api.rules.workload_status import pod_set_counts
 
 from ..draft import StoredWorkload
 from ..inbound_workload import REPLACED
-from ..jobs.kind import Recording
+from ..jobs.kind import PodSetsUnknown, Recording
+from ..jobs.topology_request import TopologyRequestError
 from .construct import NO_MATCH, constructed, follow
 from .job_pass import JobPass
-from .match import controlled, matching
+from .match import controlled, matched
 from .slices import closed, counts_of, normalized, resized, scaled_down, unfinished
 
 EVICTED = "WorkloadEvicted"
@@ -53,14 +54,13 @@ def find_slice(job_pass: JobPass) -> Found:
             with job_pass.draft(chain.selected) as draft:
                 draft.drop_finalizer()
             return Found.WAIT
-    flavors = job_pass.view.flavors
-    if not matching(chain.selected, kind, job, flavors, gates, resizable=True):
+    if not matched(job_pass, chain.selected, resizable=True):
         return Found.NO_MATCH
     _resize(job_pass, chain.selected)
     for each in (job_pass.workload, *job_pass.other_slices):
         if each is not None:
             follow(job_pass, each)
-    return Found.WAIT if job_pass.fault else Found.SLICE
+    return Found.WAIT if job_pass.fault and job_pass.workload is None else Found.SLICE
 
 
 def _record(job_pass: JobPass) -> None:
@@ -117,7 +117,12 @@ def _first_slice(job_pass: JobPass, own: list[StoredWorkload]) -> Found:
 
 def _resize(job_pass: JobPass, selected: StoredWorkload) -> None:
     """Adopt the size of the job, or let the slice be replaced if it needs more than its quota."""
-    asked = job_pass.kind.pod_sets(job_pass.job, job_pass.view.config.gates)
+    try:
+        asked = job_pass.kind.pod_sets(job_pass.job, job_pass.view.config.gates)
+    except (PodSetsUnknown, TopologyRequestError):
+        # The slice stays, so that the job can still be stopped.
+        job_pass.workload = selected
+        return
     have, want = counts_of(selected), pod_set_counts({"spec": {"podSets": asked}})
     if have != want and selected.reserved and not scaled_down(have, want):
         job_pass.replaced = selected

@@ -17,7 +17,9 @@ from kuota.api.rules.report import child, text
 
 from ..draft import StoredWorkload
 from ..jobs.kind import JobKind, PodSetsUnknown, Rerendered
+from ..jobs.topology_request import TopologyRequestError
 from .injections import injections
+from .job_pass import JobPass
 from .slices import counts_of, resized
 from .workload import sanitized
 
@@ -36,6 +38,23 @@ def controlled(stored: StoredWorkload, kind: JobKind, job: Json, gates: Gates) -
     return False
 
 
+def matched(job_pass: JobPass, stored: StoredWorkload, *, resizable: bool = False) -> bool:
+    """Whether the Workload matches the job of a pass. Raises TopologyRequestError.
+
+    It also matches a job with an invalid topology request that runs or has to be stopped. The pass
+    then continues with a fault.
+    """
+    view, kind, job = job_pass.view, job_pass.kind, job_pass.job
+    try:
+        return matching(stored, kind, job, view.flavors, view.config.gates, resizable=resizable)
+    except TopologyRequestError as error:
+        if job_pass.suspended and not stored.true("Evicted"):
+            # The template may have been changed, so the job must not start.
+            raise
+        job_pass.fault, job_pass.invalid = str(error), True
+        return True
+
+
 def matching(
     stored: StoredWorkload,
     kind: JobKind,
@@ -45,7 +64,7 @@ def matching(
     *,
     resizable: bool = False,
 ) -> bool:
-    """Whether the Workload matches the job.
+    """Whether the Workload matches the job. Raises TopologyRequestError.
 
     A Workload with quota is compared with what its flavors add. A suspended job may also match the
     Workload as it was before it was admitted. If the job is `resizable`, only the names of its pod
