@@ -14,6 +14,7 @@ from kuota.api.kueue import WorkloadPriorityClass
 from kuota.api.priority import ClassMissing
 from kuota.bridge.job_pass.names import variant_name, workload_name
 from kuota.bridge.job_pass.workload import Classes, workload
+from kuota.bridge.jobs.batch_job_state import terminal_indexes
 from kuota.bridge.jobs.registry import JOB
 
 PREFIX = "kueue.x-k8s.io/"
@@ -172,3 +173,8 @@ def test_an_elastic_job_has_a_workload_for_each_of_its_sizes() -> None:
         assert meta["name"] == meta["annotations"][PREFIX + "workload-slice-name"]
         names.append(meta["name"])
     assert names[0] != names[1]
+
+
+@pytest.mark.parametrize("listed", ["²", "1" * 5000, "+1", "0--1", "0-²"])
+def test_malformed_indexes_are_ignored(listed: str) -> None:
+    assert 2 == terminal_indexes(f"1,{listed}", "3", 9)

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from bridge.jobs.pods import KEY, NOON, PREFIX, created, events, passed, pod, stored
+from bridge.jobs.pods import CONFIG, GROUP, KEY, NOON, PREFIX, created, events, passed, pod, stored
 from kuota.api.base import Json
 from kuota.api.gates import Gates
-from kuota.bridge.draft import PassResult
+from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Event, Patch, StatusPatch
-from kuota.bridge.jobs.composed import composed
+from kuota.bridge.job_pass.job_pass import JobPass
+from kuota.bridge.job_pass.steps import evicted as evict
+from kuota.bridge.jobs.composed import composed, members_of
 from kuota.bridge.jobs.pod_group import PodGroup
+from kuota.bridge.lifecycle_view import JobView
 
 
 def deleted(result: PassResult) -> list[str]:
@@ -161,3 +165,19 @@ def test_the_oldest_pod_speaks_for_the_group() -> None:
     old = pod("z", created="2025-12-31T00:00:00Z", queue="first")
     job = composed(PodGroup(), KEY, [pod("a"), old], Gates(), NOON)
     assert "first" == job["metadata"]["labels"][f"{PREFIX}queue-name"]
+
+
+def test_a_member_that_cannot_be_read_does_not_prevent_the_deletion_of_the_others() -> None:
+    pods = {each: pod(each) for each in ("a", "b")}
+    made = stored(*pods.values())
+    evicted = {"type": "Evicted", "status": "True", "reason": "DeactivatedDueToRequeuingLimit"}
+    evicted |= {"message": "", "lastTransitionTime": "2026-01-01T11:00:00Z"}
+    made |= {"spec": made["spec"] | {"active": False}, "status": {"conditions": [evicted]}}
+    job = composed(GROUP, KEY, tuple(pods.values()), CONFIG.gates, NOON)
+    del pods["b"]
+    members_of(job)._read = lambda key: pods.get(key.name)
+    config = replace(CONFIG, retain_deactivated_s=0.0)
+    job_pass = JobPass(JobView(key=KEY, kind=GROUP, job=job, namespace={}, config=config), NOON)
+    job_pass.workload = StoredWorkload.of(made)
+    assert evict(job_pass)
+    assert {"a"} == set(deleted(job_pass.done()))

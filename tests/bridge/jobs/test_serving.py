@@ -14,7 +14,7 @@ from kuota.api.rules import pod_faults
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.jobs.leader_worker_set import LeaderWorkerSet
-from kuota.bridge.jobs.pod_parent import ParentView
+from kuota.bridge.jobs.pod_parent import ParentView, controller_name
 from kuota.bridge.jobs.stateful_set import StatefulSet
 
 SETS, REPLICAS = StatefulSet(), LeaderWorkerSet()
@@ -219,3 +219,8 @@ def test_pods_wait_until_their_replica_is_known() -> None:
     annotations = after(known, result)["metadata"]["annotations"]
     assert given[1]["metadata"]["name"] == annotations[f"{PREFIX}pod-group-name"]
     assert "leader" == annotations[f"{PREFIX}role-hash"]
+
+
+def test_malformed_owners_are_no_controllers() -> None:
+    obj = {"metadata": {"ownerReferences": 1}}
+    assert "" == controller_name(obj, ("apps", "StatefulSet"))

@@ -105,3 +105,9 @@ def test_a_change_of_an_application_without_a_queue_is_not_validated() -> None:
     assert [] == list(KIND.faults(bad, unmanaged, GATES, managed=False, default_queue=False))
     assert [] != list(KIND.faults(bad, None, GATES, managed=False, default_queue=False))
     assert [] != list(KIND.faults(bad, APP, GATES, managed=False, default_queue=False))
+
+
+@pytest.mark.parametrize("mount", [{}, 1])
+def test_mounts_and_volumes_without_names_do_not_fail(mount: object) -> None:
+    app = put(put(APP, ("spec", "volumes"), [{}]), ("spec", "driver", "volumeMounts"), [mount])
+    assert [{}] == KIND.pod_sets(app, GATES)[0]["template"]["spec"]["volumes"]

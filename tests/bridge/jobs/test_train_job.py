@@ -192,3 +192,9 @@ def test_the_workload_of_an_earlier_version_still_matches() -> None:
         stored = StoredWorkload.of(made | {"spec": made["spec"] | {"podSets": pod_sets}})
         assert expected == matching(stored, KIND, job, {}, GATES)
     assert KIND.pod_sets(job, GATES) != KIND.earlier_pod_sets(job, GATES)
+
+
+def test_a_variable_whose_name_is_malformed_is_kept() -> None:
+    malformed: Json = {"name": []}
+    job = put(EXAMPLES["TrainJob"], ("spec", "trainer", "env"), [malformed])
+    assert malformed in node(job)["template"]["spec"]["containers"][0]["env"]

@@ -23,7 +23,7 @@ from ..effects import Delete, Event, Patch
 from ..inbound_workload import replaces
 from ..jobs.composed import Reporting
 from ..jobs.job_webhook import claimed, managed_namespace
-from ..jobs.kind import Holding, PodSetsUnknown, Reclaiming, Skipping
+from ..jobs.kind import Holding, PodSetsUnknown, Reclaiming, Skipping, key_of
 from ..jobs.topology_request import TopologyRequestError
 from ..lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
 from ..lifecycle_view import JobView
@@ -290,9 +290,9 @@ def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float
     if left_s > 0:
         job_pass.requeue_after_s = left_s
         return
-    for key, obj in zip(job_pass.keys, job_pass.objects, strict=True):
+    for obj in job_pass.objects:
         uid = text(child(obj, "metadata").get("uid"))
-        job_pass.add(Delete(key=key, uid=uid, kind=job_pass.kind.name))
+        job_pass.add(Delete(key=key_of(obj), uid=uid, kind=job_pass.kind.name))
     job_pass.record_events("Deleted", "Deleted because its workload was deactivated")
     job_pass.finalize()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kuota.api.base import Json
 from kuota.api.rules.job import pod_count
-from kuota.api.rules.report import child, elements, integer, mapping, text
+from kuota.api.rules.report import child, elements, integer, mapping, text, whole
 from kuota.api.workload import ReclaimablePod
 
 from .kind import End
@@ -72,9 +72,14 @@ def _indexes(listed: str, below: int) -> set[int]:
     found: set[int] = set()
     for part in listed.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
-            found.update(range(int(first), min(int(last or first) + 1, below)))
+        start, final = _index(first), _index(last or first)
+        if start is not None and final is not None:
+            found.update(range(start, min(final + 1, below)))
     return {each for each in found if each < below}
+
+
+def _index(written: str) -> int | None:
+    return whole(written) if written.isdigit() else None
 
 
 def _count(status: Json, field: str) -> int:

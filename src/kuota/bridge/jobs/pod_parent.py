@@ -16,7 +16,7 @@ from kuota.api.faults import FieldError
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection
 from kuota.api.rules.pod import SUSPENDING_PARENT
-from kuota.api.rules.report import child
+from kuota.api.rules.report import child, elements
 from kuota.api.rules.serving import ready_replicas, serving_faults
 from kuota.engine.model import Struct
 
@@ -133,7 +133,7 @@ def parent_named(obj: Json) -> str:
 
 def controller_name(obj: Json, kind: GroupKind) -> str:
     """Return the name of the controller of an object if it is of this kind, else ""."""
-    for each in child(obj, "metadata").get("ownerReferences") or ():
+    for each in elements(child(obj, "metadata").get("ownerReferences")):
         if not isinstance(each, dict) or each.get("controller") is not True:
             continue
         group = str(each.get("apiVersion") or "").rpartition("/")[0]

@@ -71,14 +71,13 @@ def with_volumes(pod: Json, app: Json, role: str) -> Json:
     }
     mounts = [
         each
-        for each in elements(child(app, "spec", role).get("volumeMounts"))
-        if (name := text(mapping(each).get("name"))) in declared
-        and not name.startswith(_LOCAL_DIRECTORY)
+        for each in map(mapping, elements(child(app, "spec", role).get("volumeMounts")))
+        if (name := text(each.get("name"))) in declared and not name.startswith(_LOCAL_DIRECTORY)
     ]
     if not mounts:
         return pod
     main, *others = pod["containers"]
-    names = dict.fromkeys(text(each["name"]) for each in mounts)
+    names = dict.fromkeys(text(each.get("name")) for each in mounts)
     return pod | {
         "volumes": [*elements(pod.get("volumes")), *(declared[name] for name in names)],
         "containers": [main | {"volumeMounts": mounts}, *others],

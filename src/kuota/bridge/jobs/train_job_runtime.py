@@ -20,7 +20,7 @@ _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _TRAINER = "trainer"
 _NODE = "node"
 PORT = 29500
-"""The port at which the processes of a training meet."""
+"""The rendezvous port of the training processes."""
 _RANK = {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
 _WHOLE = 10**9
 _SINGLE = (_TRAINER, "dataset-initializer", "model-initializer")
@@ -126,7 +126,7 @@ def _framework(train_job: Json, runtime: Json, pods: int, env: list[Json]) -> Js
         }
     else:
         return {}
-    own = [each for each in map(mapping, env) if each.get("name") not in added]
+    own = [each for each in map(mapping, env) if text(each.get("name")) not in added]
     variables = [value | {"name": key} for key, value in added.items()]
     return {"env": [*own, *variables], "ports": [{"containerPort": PORT}]}
 
