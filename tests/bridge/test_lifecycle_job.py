@@ -338,6 +338,17 @@ def test_a_finished_job_does_not_miss_its_prebuilt_workload() -> None:
     assert (["Stopped"], True) == (missing.events, bool(missing.result.fault))
 
 
+def test_a_job_that_adopts_its_prebuilt_workload_leaves_the_other_owners() -> None:
+    job = _job(labels=QUEUED | PREBUILT)
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "author", "uid": "other"}
+    own = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u"}
+    record = msgspec.to_builtins(_workload())
+    record["metadata"]["ownerReferences"] = [other, own]
+    found = worked(job, prebuilt=StoredWorkload.of(record), config=UNHURRIED)
+    owners = found.body["metadata"]["ownerReferences"]
+    assert [("other", None), ("u", True)] == [(e["uid"], e.get("controller")) for e in owners]
+
+
 @pytest.mark.parametrize("seconds", ["0", "-1", "3000000000", "soon"])
 def test_a_time_limit_that_cannot_be_stored_is_no_limit(seconds: str) -> None:
     job = _job(labels=QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": seconds})

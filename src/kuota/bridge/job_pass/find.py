@@ -176,5 +176,10 @@ def _find_prebuilt(job_pass: JobPass) -> None:
 
 
 def _adopt(job_pass: JobPass, stored: StoredWorkload) -> None:
+    """Make the job the controller of the Workload. Its other owners remain."""
+    meta = owned_by(job_pass.kind, job_pass.job)
+    added = meta["ownerReferences"]
+    before = map(mapping, elements(child(stored.json, "metadata").get("ownerReferences")))
+    kept = [each for each in before if each.get("uid") != added[0]["uid"]]
     with job_pass.draft(stored) as draft:
-        draft.patch({"metadata": owned_by(job_pass.kind, job_pass.job)})
+        draft.patch({"metadata": meta | {"ownerReferences": [*kept, *added]}})
