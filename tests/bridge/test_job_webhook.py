@@ -10,7 +10,7 @@ import pytest
 from kuota.api.base import Json, Key, LabelSelector
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates
-from kuota.bridge.jobs.ancestor import GroupKind, Lookup, Owners
+from kuota.bridge.jobs.ancestor import GroupKind, Lookup, Owners, owners_of
 from kuota.bridge.jobs.job_webhook import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
@@ -22,6 +22,7 @@ from kuota.bridge.jobs.job_webhook import (
     reviewed,
     with_default_labels,
 )
+from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
@@ -146,3 +147,24 @@ def test_a_review_gives_defaults_to_new_jobs_only_and_refuses_faults() -> None:
     )
     with pytest.raises(Invalid):
         reviewed(JOB, job({QUEUE: "not a name"}), None, objects(), config())
+
+
+@pytest.mark.parametrize(("selected", "gated"), [("other", True), ("team", False)])
+def test_a_pod_of_a_job_without_a_queue_waits_where_such_jobs_are_not_managed(
+    selected: str, gated: bool
+) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    meta = {"name": "p", "namespace": "team", "labels": {QUEUE: "mine"}, "ownerReferences": [owner]}
+    above = job()
+    above["metadata"]["uid"] = "u"
+    space = {"metadata": {"name": "team", "labels": {"name": "team"}}}
+    found = {NAMESPACE: space, JOB.group_kind: above}
+    some = LifecycleConfig(
+        manage_all=True,
+        manage_all_in=LabelSelector(match_labels={"name": selected}),
+        namespaces=LabelSelector(),
+        owners=owners_of(["batch/job", "pod"]),
+    )
+    pod = {"metadata": meta, "spec": job()["spec"]["template"]["spec"]}
+    stored = defaulted(PodKind(), pod, lambda kind, _key: found.get(kind), some)
+    assert gated == bool(stored["spec"].get("schedulingGates"))

@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from control.objects import namespace
 from control.stage import Stage, run_scene
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, LabelSelector
 from kuota.api.config.frameworks import FRAMEWORKS
+from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.jobs.ancestor import owners_of
 from kuota.bridge.jobs.job_webhook import defaulted
-from kuota.bridge.jobs.kind import JobKind
+from kuota.bridge.jobs.kind import JobKey, JobKind
 from kuota.bridge.jobs.leader_worker_set import LeaderWorkerSet
 from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.stateful_set import StatefulSet
 from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.control.reconcile_job import JobReconciler
 from kuota.kube.resources import PODS, WORKLOADS, Resource
 
 PREFIX = "kueue.x-k8s.io/"
@@ -162,3 +167,22 @@ def test_the_pods_of_a_set_that_no_longer_exists_are_not_held_back() -> None:
         assert not gated(stage, "llm-0")
 
     run_scene(scene, CONFIG)
+
+
+@pytest.mark.parametrize("selected", ["team", "other"])
+def test_sets_without_a_queue_are_managed_only_in_the_selected_namespaces(selected: str) -> None:
+    space = SimpleNamespace(json={"metadata": {"name": "team", "labels": {"name": "team"}}})
+    world: Any = SimpleNamespace(
+        job=lambda _at: None,
+        namespaces={Key("", "team"): space},
+        workloads_owned_by=lambda _at: (),
+        job_caches=SimpleNamespace(pods_of=lambda *_: (), related_to=lambda *_: ()),
+        classes=Classes,
+    )
+    selector = LabelSelector(match_labels={"name": selected})
+    config = LifecycleConfig(manage_all=True, manage_all_in=selector)
+    nothing: Any = None
+    reconciler = JobReconciler(world, nothing, nothing, config)
+    kind = StatefulSet()
+    view = reconciler.parent_view(kind, JobKey(kind.group_kind, Key("team", "db")))
+    assert (selected == "team") is view.manages_all

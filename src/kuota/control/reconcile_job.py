@@ -161,7 +161,7 @@ class JobReconciler:
             pods=tuple(world.job_caches.pods_of(kind, at)),
             related=tuple(world.job_caches.related_to(kind, at)),
             managed=managed,
-            manages_all=config.manage_all,
+            manages_all=config.manages_all(self._namespace_labels(at.key.namespace)),
             classes=world.classes(),
             gates=config.gates,
             labels_to_copy=config.labels_to_copy,
@@ -216,8 +216,7 @@ class JobReconciler:
         assert kind is not None, "only jobs of enabled kinds are reconciled"
         if job is not None:
             job = resolved(kind, job, world.find)
-        namespace = world.namespaces.get(Key("", key.namespace))
-        labels = namespace.json["metadata"].get("labels") or {} if namespace else None
+        labels = self._namespace_labels(key.namespace)
         above, too_deep, nesting = None, False, ""
         try:
             if job is not None and kind.ancestors:
@@ -248,6 +247,11 @@ class JobReconciler:
         checks = (each.value for each in self._world.checks.values())
         found = (each for each in checks if each and each.spec.controller_name == MULTIKUEUE)
         return frozenset(each.metadata.name for each in found)
+
+    def _namespace_labels(self, name: str) -> Json | None:
+        """Return the labels of a namespace; None if it does not exist."""
+        found = self._world.namespaces.get(Key("", name))
+        return found.json["metadata"].get("labels") or {} if found else None
 
     def _local_queue_labels(self, namespace: str, job: Json | None) -> dict[str, str]:
         name = queue_name(job) if job is not None else ""

@@ -31,10 +31,11 @@ def defaulted(pod: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
         return suspended(pod, config.gates)
     if not in_scope(pod, look_up, config):
         return pod
-    if ancestor(pod, config.owners, look_up, manage_all=config.manage_all) is not None:
+    manage_all = config.manages_all(namespace_labels(pod, look_up))
+    if ancestor(pod, config.owners, look_up, manage_all=manage_all) is not None:
         return pod
     labelled = with_default_labels(pod, look_up, config)
-    if not queue_name(labelled) and not config.manages_all(namespace_labels(pod, look_up)):
+    if not queue_name(labelled) and not manage_all:
         return pod
     meta = child(labelled, "metadata")
     finalizers = elements(meta.get("finalizers"))
