@@ -49,7 +49,7 @@ def found(job_pass: JobPass) -> bool:
         _update(job_pass, outdated)
     elif job_pass.workload is not None:
         follow(job_pass, job_pass.workload)
-    # A fault must not prevent that a job with a Workload is stopped.
+    # Despite a fault, a job with a Workload may have to be stopped.
     return bool(job_pass.refused) or bool(job_pass.fault and job_pass.workload is None)
 
 

@@ -24,7 +24,7 @@ _OUT_OF_SYNC = "The slice is out of sync with its job"
 
 
 class Found(Enum):
-    """What became of the search for a slice."""
+    """The result of the search for a slice."""
 
     SLICE = auto()
     """A slice was selected, or one has to be created."""

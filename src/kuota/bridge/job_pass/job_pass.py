@@ -101,7 +101,7 @@ class JobPass:
 
     @property
     def abandoned(self) -> bool:
-        """Whether its user has deleted all members of a composed job.
+        """Whether the user has deleted all members of a composed job.
 
         On a cluster they stay until replacements exist or the Workload is deleted, which users of
         one machine may not do. Members that were deleted because of an eviction may be replaced.

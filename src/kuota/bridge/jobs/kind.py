@@ -300,7 +300,7 @@ class Holding(Protocol):
 
 @runtime_checkable
 class Finalizing(Protocol):
-    """A kind that leaves a finalizer on jobs, or other objects, until their work is accounted."""
+    """A kind that leaves a finalizer on jobs or other objects until their result is recorded."""
 
     def finalize(self, job: Json) -> list[Effect]:
         """Return the writes that remove it, after the job ended or while it is being deleted."""

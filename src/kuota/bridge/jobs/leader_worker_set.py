@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The LeaderWorkerSet: one Workload for each replica, which is a group of Pods.
 
-During a rollout with surplus replicas, those have Workloads too.
+During a rollout with surplus replicas, the surplus replicas also have Workloads.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from kuota.api.rules.report import child, elements, mapping, text
 from .role_hash import role_hash
 
 FINALIZER = MANAGED
-"""Keeps a deleted pod until its end was accounted."""
+"""Keeps a deleted pod until its result has been recorded."""
 TOPOLOGY_GATE = f"{PREFIX}topology"
 ROLE_HASH = f"{PREFIX}role-hash"
 POD_INDEX = f"{PREFIX}pod-group-pod-index"

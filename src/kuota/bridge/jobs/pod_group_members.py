@@ -159,7 +159,7 @@ def occupying(pod: Json, now: float, *, fast_release: bool) -> bool:
 def to_keep(pods: Iterable[Json]) -> list[Json]:
     """Return runnable pods; the ones to keep come first.
 
-    Accounted pods stay rather than others, then those that were started, then the oldest.
+    Prefers pods with the finalizer, then pods without the admission gate, then older pods.
     """
     return sorted(
         pods, key=lambda pod: (not _held(pod), gated(pod), created_s(pod), key_of(pod).name)

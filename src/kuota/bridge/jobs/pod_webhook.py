@@ -56,7 +56,7 @@ def suspended(pod: Json, gates: Gates) -> Json:
 
 
 def _indexed(pod: Json) -> Json:
-    """Return the Pod with its index in the group, which another label has."""
+    """Return the Pod with its group index, copied from the label that the annotation names."""
     source = annotation(pod, POD_INDEX_SOURCE)
     if source is None:
         return pod
