@@ -246,6 +246,13 @@ def test_an_elastic_workload_names_the_slice_it_replaces_in_its_own_namespace_on
     assert replaces("ml/train-1", ElasticJobsViaWorkloadSlices=False) is None
 
 
+def test_a_slice_that_replaces_another_is_rejected_for_itself_only() -> None:
+    """It is charged less than other workloads of its size, so what they lack says nothing."""
+    note = {"kueue.x-k8s.io/workload-slice-replacement-for": "train-1"}
+    assert inbound(workload("train-2", annotations=note), on()).scheduling_hash == ""
+    assert inbound(workload("train-2"), on()).scheduling_hash != ""
+
+
 def test_variants_are_bound_to_their_flavors_only_with_concurrent_admission() -> None:
     note = {"kueue.x-k8s.io/workload-allowed-resource-flavors": "a100,h100"}
     obj = workload("train", annotations=note)

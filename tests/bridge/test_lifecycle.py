@@ -15,7 +15,9 @@ from bridge.passes import LOCAL, QUEUE, passed
 from kuota.api.backoff import Backoff
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
-from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.lifecycle_reason import cluster_obstacle, local_obstacle
+from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
 from kuota.engine.model import CheckRule, ConcurrentAdmission
 
 SHORT = LifecycleConfig(timeout_s=60, recovery_timeout_s=30, backoff=Backoff(base=60, cap=3600))
@@ -361,3 +363,17 @@ class TestConcurrentAdmission:
             obj = owned(limited, ownerReferences=[owner], labels={PARENT: str(waits).lower()})
             found = passed(obj, now=NOON + 90, config=VARIANTS, cluster_queue=CONCURRENT)
             assert waits is not found.idle
+
+
+def test_messages_name_the_queue_that_is_missing() -> None:
+    def said(obj: dict[str, Any]) -> list[str]:
+        view = WorkloadView(stored=StoredWorkload.of(obj), config=LifecycleConfig())
+        found = (local_obstacle(view), cluster_obstacle(view))
+        return [each[1] for each in found if each is not None]
+
+    named = {"metadata": {"name": "w", "namespace": "ml"}, "spec": {"queueName": "main"}}
+    assert said(named)[0] == "LocalQueue main does not exist"
+    unnamed = named | {"spec": {}}
+    assert said(unnamed)[0] == "The workload names no LocalQueue"
+    admitted = named | {"status": {"admission": {"clusterQueue": "gpus"}}}
+    assert said(admitted)[1] == "ClusterQueue gpus does not exist"

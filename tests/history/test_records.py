@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from kuota.api.base import Json, OwnerReference
-from kuota.api.workload import Workload
+from kuota.api.workload import PodSet, Workload
+from kuota.bridge.held_amounts import held_amounts
 from kuota.history.accounts import By, Period, merged, resource_hours, usage
 from kuota.history.records import JobRecord, Outcome, forgotten, recorded
 
@@ -39,10 +40,16 @@ def workload(*conditions: Json, gpus: int = 0, **more: object) -> Workload:
         "creationTimestamp": at(100),
     }
     metadata["annotations"] = {"kuota.dev/author": "ann"}
+    pod_sets = [{"name": "main", "count": 2, "template": {}}]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
     metadata["ownerReferences"] = [owner | {"controller": True}]
     return msgspec.convert(
-        {"metadata": metadata, "spec": {"queueName": "main"}, "status": status}, Workload
+        {
+            "metadata": metadata,
+            "spec": {"queueName": "main", "podSets": pod_sets},
+            "status": status,
+        },
+        Workload,
     )
 
 
@@ -205,6 +212,17 @@ def test_workloads_that_claim_the_owner_of_somebody_else_are_other_jobs() -> Non
     forged = msgspec.structs.replace(mine, uid="b", namespace="other")
     colleague = msgspec.structs.replace(mine, uid="c", user="ben")
     assert 3 == len(merged([mine, forged, colleague]))
+
+
+def test_pods_given_back_count_from_the_size_of_the_job_as_in_the_scheduler() -> None:
+    """Two of four pods were admitted: one that the job no longer needs changes nothing."""
+    start = admitted(110)
+    sized = msgspec.structs.replace(start.spec, pod_sets=[PodSet(name="main", count=4)])
+    reclaimed = admitted(110, reclaimablePods=[{"name": "main", "count": 1}])
+    states = [msgspec.structs.replace(each, spec=sized) for each in (start, reclaimed)]
+    record = observed(*states, now=120)
+    assert {"a100": {GPU: 2}} == held_amounts(states[1])
+    assert 1 == len(record.runs)
 
 
 def test_a_partial_admission_counts_what_was_admitted() -> None:

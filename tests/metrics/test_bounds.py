@@ -13,6 +13,7 @@ from build import job, local_queue, queue
 from kuota.api.base import Condition, Key, ObjectMeta
 from kuota.api.workload import (
     Admission,
+    PodSet,
     PodSetAssignment,
     Workload,
     WorkloadSpec,
@@ -38,7 +39,7 @@ def admitted(team: str, flavor: str = "f") -> Workload:
     )
     return Workload(
         metadata=ObjectMeta(name="w", namespace=team, uid=f"{team}-{flavor}"),
-        spec=WorkloadSpec(),
+        spec=WorkloadSpec(pod_sets=[PodSet(name="main", count=1)]),
         status=WorkloadStatus(
             conditions=[true],
             admission=Admission(cluster_queue="cq", pod_set_assignments=[held]),

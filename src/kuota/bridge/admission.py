@@ -101,7 +101,10 @@ def _worth_saying(conditions: Conditions, reserved: bool, gates: Gates) -> bool:
 
 
 def _obstacle(reserved: bool, ready: bool, granular: bool) -> tuple[str, str]:
-    """Return reason and message of Admitted=False. Coarse reasons mention checks without quota."""
+    """Return reason and message of Admitted=False.
+
+    Without granular reasons, checks are mentioned even if there is no quota.
+    """
     if not reserved and (ready or granular):
         return "NoReservation", NO_RESERVATION
     if not reserved:
@@ -159,7 +162,10 @@ def owned_by_pod(obj: Workload) -> bool:
 
 
 def condition_reason(reason: WaitReason, gates: Gates) -> str:
-    """Return the reason of QuotaReserved=False. Without the gate there are few."""
+    """Return the reason of QuotaReserved=False.
+
+    Without the gate, it is OnHold, Inadmissible or Pending.
+    """
     if reason is WaitReason.ON_HOLD or gates.on(Gate.UnadmittedWorkloadsObservability):
         return reason.value
     misplaced = reason in (WaitReason.MISCONFIGURED, WaitReason.SUSPENDED)

@@ -140,7 +140,7 @@ def _variant(obj: api.Workload, gates: Gates) -> dict[str, Any]:
     """Return the fields of a parent, or of a variant of one."""
     allowed = _allowed_flavors(obj, gates)
     return {
-        "allowed_flavors": frozenset(allowed.split(",")) - {""} or None,
+        "allowed_flavors": frozenset(map(str.strip, allowed.split(","))) - {""} or None,
         "parent_uid": _parent_uid(obj) if allowed else "",
         "is_parent": gates.on(Gate.ConcurrentAdmission) and is_parent(obj.metadata),
     }
@@ -236,17 +236,23 @@ def _reservation(obj: api.Workload, gates: Gates) -> model.Reservation | None:
     admission = obj.status.admission
     if admission is None or reserved is None:
         return None
-    gone = reclaimable(obj, gates)
-    sizes = {each.name: each.count for each in obj.spec.pod_sets or ()}
-    assigned = tuple(
-        _assigned(each, sizes.get(each.name, 0), gone.get(each.name, 0))
-        for each in admission.pod_set_assignments or ()
-    )
+    assigned = assigned_pod_sets(obj, gates)
     return model.Reservation(
         cluster_queue=admission.cluster_queue,
         pod_sets=assigned,
         usage=usage_of(assigned),
         since=seconds(reserved.last_transition_time) if reserved.last_transition_time else None,
+    )
+
+
+def assigned_pod_sets(obj: api.Workload, gates: Gates) -> tuple[model.Assigned, ...]:
+    """Return what the admission assigns to each pod set, without reclaimable pods."""
+    admission = obj.status.admission
+    gone = reclaimable(obj, gates)
+    sizes = {each.name: each.count for each in obj.spec.pod_sets or ()}
+    return tuple(
+        _assigned(each, sizes.get(each.name, 0), gone.get(each.name, 0))
+        for each in (admission.pod_set_assignments if admission is not None else None) or ()
     )
 
 
@@ -338,7 +344,8 @@ def _allowed_flavors(obj: api.Workload, gates: Gates) -> str:
 def _scheduling_hash(
     obj: api.Workload, priority: int, counted: CountedPodSets, gates: Gates
 ) -> str:
-    if not gates.on(Gate.SchedulingEquivalenceHashing):
+    # A replacement is charged only what it adds, so it does not wait for what others need.
+    if not gates.on(Gate.SchedulingEquivalenceHashing) or _replaces(obj, gates) is not None:
         return ""
     at = priority, _allowed_flavors(obj, gates)
     found = counted.scheduling_hashes.get(at)

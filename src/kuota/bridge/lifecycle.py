@@ -90,7 +90,7 @@ def sync_parent_label(draft: Draft, view: WorkloadView) -> bool:
 def finished(draft: Draft, view: WorkloadView) -> bool:
     """Delete a finished Workload after its retention period; nothing else happens to it.
 
-    The finalizer of one that somebody else deletes is left to the controller of its owner.
+    If someone else deletes the Workload, the controller of its owner removes the finalizer.
     """
     if not draft.current.true("Finished"):
         return False

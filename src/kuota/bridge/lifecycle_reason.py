@@ -81,7 +81,8 @@ def local_obstacle(view: WorkloadView) -> Why | None:
     local = view.local_queue
     name = view.stored.obj.spec.queue_name
     if local is None or view.local_queue_deleting:
-        return WaitReason.MISCONFIGURED, f"LocalQueue {name} does not exist"
+        missing = f"LocalQueue {name} does not exist"
+        return WaitReason.MISCONFIGURED, missing if name else "The workload names no LocalQueue"
     if local.stop_policy != "None":
         return WaitReason.SUSPENDED, f"LocalQueue {name} is stopped"
     return None
@@ -89,9 +90,10 @@ def local_obstacle(view: WorkloadView) -> Why | None:
 
 def cluster_obstacle(view: WorkloadView) -> Why | None:
     """Return why the ClusterQueue cannot admit. One that is being deleted is inactive."""
-    queue, local = view.cluster_queue, view.local_queue
+    queue, local, admission = view.cluster_queue, view.local_queue, view.stored.obj.status.admission
     if queue is None:
-        name = local.cluster_queue if local is not None else ""
+        of_local = local.cluster_queue if local is not None else ""
+        name = admission.cluster_queue if admission is not None else of_local
         return WaitReason.MISCONFIGURED, f"ClusterQueue {name} does not exist"
     if queue.deleting or queue.stop_policy != "None" or not view.cluster_queue_active:
         return WaitReason.SUSPENDED, f"ClusterQueue {queue.name} is inactive"

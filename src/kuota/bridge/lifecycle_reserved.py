@@ -155,7 +155,7 @@ def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
 
 
 def not_ready(obj: Workload, config: LifecycleConfig, now: float) -> tuple[str, float | None]:
-    """Return what the pods of an admitted Workload are waited for, and the remaining seconds.
+    """Return why the pods of an admitted Workload are not ready, and the seconds until the timeout.
 
     "" and None if there is no time limit.
     """

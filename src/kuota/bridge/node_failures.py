@@ -26,7 +26,7 @@ from .eviction import evicted_status, eviction_event
 from .workload_pods import WorkloadPod
 
 DELAY_S = 30.0
-"""How long a node may be not ready, if pods do not decide."""
+"""How long a node may be NotReady before it counts as failed, whatever its pods say."""
 TERMINATED = "TerminatedByKueue"
 TERMINATED_REASON = "UnschedulableOnAssignedNode"
 TERMINATED_EVENT = "PodTerminatedByKueue"

@@ -209,12 +209,12 @@ def _clear_stale_admission(obj: Workload) -> list[Effect]:
 
 
 def pending_reason(reason: WaitReason, gates: Gates) -> str:
-    """Return the scheduler's reason of QuotaReserved=False; only one without the gate."""
+    """Return the scheduler's reason of QuotaReserved=False; without the gate, always Pending."""
     return reason.value if gates.on(Gate.UnadmittedWorkloadsObservability) else "Pending"
 
 
 def _progress(obj: Workload, conditions: Conditions, queue: str, now: float) -> list[Event]:
-    """The events of what has just become true. A second pass changes neither, or only the last.
+    """The events of what has just become true. A second pass makes at most Admitted true.
 
     Admitted implies QuotaReserved, so the latter can wait where both become true at once.
     """

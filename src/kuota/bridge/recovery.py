@@ -40,7 +40,7 @@ class Recovery(Struct):
 
 
 def concerned(pod: Pod) -> bool:
-    """Whether a pod may be deleted: it is managed, opted in, and terminating for too long."""
+    """Whether a pod may be deleted: it is managed, opted in, and terminating."""
     meta = pod.metadata
     managed = meta.label(_MANAGED) == "true" or bool(meta.label(_POD_SET))
     leaving = meta.deletion_timestamp is not None and not _given_up(pod)

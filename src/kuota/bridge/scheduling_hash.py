@@ -3,7 +3,7 @@
 
 If a workload does not fit, others with the same hash need not be tried. The hash covers the
 priority and, for every pod set, its size, its requests and the parts of its template that affect
-node selection. Names, labels, limits, images and commands do not matter.
+node selection. Names of workloads, labels, limits, images and commands do not matter.
 """
 
 from __future__ import annotations

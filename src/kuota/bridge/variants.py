@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Variants: Workloads that each try one flavor for a parent, which is not queued itself.
 
-A variant has the spec of its parent; where they differ, the parent's is right.
+A variant copies the spec of its parent. If they differ, the parent's spec takes precedence.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def follows(obj: Workload) -> bool:
 
 
 def flavor_of(stored: StoredWorkload) -> str:
-    """Return the flavor that a variant tries. There is one each, although a list is possible."""
+    """Return the flavor that a variant tries: the first that its annotation lists."""
     return stored.obj.metadata.annotation(ALLOWED_FLAVORS).partition(",")[0].strip()
 
 

@@ -93,7 +93,7 @@ def chain_of(pod: Json) -> Key | None:
 
 
 def may_release(old: Json | None, new: Json | None) -> bool:
-    """Whether a change of a pod can let gates be removed: it waits, or it leaves a place."""
+    """Whether a pod change may allow gates to be removed: the pod is gated, or it frees a place."""
     waits = new is not None and not is_terminated(new) and _gated(new)
     left = old is not None and not is_terminated(old) and (new is None or is_terminated(new))
     return waits or left

@@ -196,7 +196,10 @@ def same_charge(running: Running, reservation: Reservation) -> bool:
 
 
 def equal_for_decisions(before: Running, after: Running) -> bool:
-    """Whether at most the time of a reservation that was assumed is new. The usage is not."""
+    """Whether the two differ at most in the time of an assumed reservation.
+
+    The caller has compared their usage.
+    """
     old, new = before.workload, after.workload
     if not before.assumed or old.reservation is None or new.reservation is None:
         return old == new

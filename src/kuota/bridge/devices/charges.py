@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request for devices is charged when not the devices are counted, but what they consume.
+"""Charges for device requests that are measured by what the devices consume, not by their number.
 
 A request may be satisfied by any matching device, so the largest amount among them is charged.
 """

@@ -19,7 +19,7 @@ from .mappings import ClassMapping, Source
 Selects = Callable[[str, str, Json], bool]
 """Evaluates a CEL expression for a device of a driver. Raises DeviceFault."""
 
-# Kueue's words, which its suite of DRA looks for.
+# Kueue's DRA tests match these messages.
 _FIRST_AVAILABLE = "FirstAvailable device selection is not supported"
 _TOO_FEW = "insufficient matching devices for CEL selector"
 
