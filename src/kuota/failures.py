@@ -93,7 +93,19 @@ async def alongside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 for each in tasks:
                     each.cancel()
     except BaseExceptionGroup as failures:
+        check_cancelled()
         raise cause(failures) from failures
+
+
+def check_cancelled() -> None:
+    """Raise CancelledError if this task is being cancelled.
+
+    Before Python 3.13, a task group forgets a cancellation if one of its tasks fails at the same
+    moment. A caller that handles the failure would go on for ever.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def cause(error: BaseException) -> BaseException:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.engine.model import Struct
-from kuota.failures import Fatal, cause, report
+from kuota.failures import Fatal, cause, check_cancelled, report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, within
 from kuota.kube.errors import Forbidden, KubeError, NotFound, Unreachable
@@ -126,6 +126,7 @@ class Link:
                 finally:
                     following.cancel()
         except BaseExceptionGroup as failures:
+            check_cancelled()
             raise cause(failures.subgroup(Fatal) or failures) from None
         finally:
             with suppress(OSError, KubeError):
