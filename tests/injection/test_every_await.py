@@ -53,7 +53,7 @@ TOPOLOGIES = (
     "control.node_facts.NodeFacts.run#3",
     "control.node_failures.NodeFailures._record#",
     "control.node_failures.NodeFailures._terminate#",
-    "control.node_failures.NodeFailures.reconcile#",
+    "control.node_failures.NodeFailures._record_all#",
 )
 """Placement on nodes and their failures: no flavor of the story has a topology."""
 

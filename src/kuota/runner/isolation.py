@@ -45,6 +45,10 @@ class Isolation(msgspec.Struct, frozen=True):
     def enforces_read_only(self) -> bool:
         return self.mode == NAMESPACES
 
+    def closing(self, device_files: Mapping[str, str]) -> Isolation:
+        """The same with GPUs that have these files."""
+        return msgspec.structs.replace(self, device_files=device_files)
+
     def foreign_files(self, devices: Iterable[str]) -> list[str]:
         """The device files of all GPUs but those with these devices, as far as they are closed."""
         if self.mode != NAMESPACES:
@@ -64,13 +68,13 @@ def available() -> str:
     return found if found in (NAMESPACES, LANDLOCK) else ""
 
 
-def isolation(state_dir: str, mode: str, device_files: Mapping[str, str] = {}) -> Isolation:
-    """The isolation of a server with this state directory, and with GPUs that have these files."""
+def isolation(state_dir: str, mode: str) -> Isolation:
+    """The isolation of a server with this state directory."""
     if os.geteuid() == 0:
-        return Isolation(mode if mode == NAMESPACES else "", device_files=device_files)
+        return Isolation(mode if mode == NAMESPACES else "")
     private = (state_dir, os.path.expanduser("~"), f"/run/user/{os.geteuid()}", *_SHARED)
     real = {os.path.realpath(each) for each in private} - {"/"}
-    return Isolation(mode, tuple(sorted(real)) if mode else (), device_files)
+    return Isolation(mode, tuple(sorted(real)) if mode else ())
 
 
 def confinement(

@@ -149,8 +149,7 @@ class Installation:
         self._http: HttpServer | None = None
         self._runner: Runner | None = None
         self._sessions = SessionLimits()
-        self._machine = machine(str(state_dir.root), pretend_gpus=options.pretend_gpus)
-        self._isolation = isolation(str(state_dir.root), available(), self._machine.gpus.files)
+        self._isolation = isolation(str(state_dir.root), available())
         self._cgroups = delegated(cpuset=bool(options.topology))
 
     async def run(self, ready: Callable[[int], None]) -> None:
@@ -366,9 +365,11 @@ class Installation:
         return metrics
 
     def _nodes(self) -> MachineNodes:
+        found = machine(str(self._state_dir.root), pretend_gpus=self._options.pretend_gpus)
+        self._isolation = self._isolation.closing(found.gpus.files)
         if self._options.nodes:
             return MachineNodes(self._options.nodes)
-        return machine_nodes(node_name(socket.gethostname()), self._machine, self._options.topology)
+        return machine_nodes(node_name(socket.gethostname()), found, self._options.topology)
 
     def _runner_settings(self) -> RunnerSettings:
         options = self._options
