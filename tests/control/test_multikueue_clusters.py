@@ -15,8 +15,8 @@ import pytest
 from control.objects import flavor, local_queue, queue
 from control.stage import Stage
 from control.test_multikueue_kubeconfig import CANARY, kubeconfig
-from control.test_multikueue_links import LOST, Worker
 from control.virtual import VirtualClock, played
+from control.worker_links import LOST, Worker
 from kuota.api.base import Json, Key
 from kuota.control.checks.multikueue.objects import CLUSTER_PROFILES
 from kuota.control.system import System
