@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import msgspec
 from aiohttp import web
 
 from kuota.kube.client import Client
 
 from .access import Access, ProxiedUser
-from .actions import Actions, ReviewedClient
+from .actions import Actions, ReviewedClient, parse_request
 from .http import body_of
-from .responses import answered, bad_request, forbidden
+from .responses import answered, forbidden
 from .shapes import ActionRequest, ActionResult
 from .viewers import Viewer
 
@@ -32,11 +31,7 @@ class ActionRequests:
             raise forbidden(
                 "this dashboard is read-only; an admin enables actions with --dashboard-actions"
             )
-        try:
-            wanted = msgspec.json.decode(body, type=ActionRequest)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise bad_request(f"the action cannot be read: {error}") from None
-        return answered(await self._carried_out(wanted, viewer))
+        return answered(await self._carried_out(parse_request(body), viewer))
 
     async def _carried_out(self, wanted: ActionRequest, viewer: Viewer) -> ActionResult:
         user = viewer.user

@@ -245,7 +245,7 @@ def parse_request(body: bytes) -> ActionRequest:
     """Return the request. Raises BadRequest if it has another shape."""
     try:
         return msgspec.json.decode(body, type=ActionRequest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise errors.BadRequest(400, "BadRequest", f"the action is malformed: {error}") from None
 
 

@@ -86,11 +86,6 @@ class RemoteCluster:
         cache = self._caches.get(kind)
         return iter(()) if cache is None else cache.values()
 
-    def serves(self, kind: GroupKind) -> bool:
-        """Whether the cluster serves the kind. A kind that is not watched is not served."""
-        cache = self._caches.get(kind)
-        return cache is not None and not cache.lacking
-
     def wrote(self, kind: GroupKind, answer: Json) -> None:
         """Store the response to a write, so that the next pass sees it before the watch does."""
         cache = self._caches.get(kind)
@@ -101,9 +96,6 @@ class RemoteCluster:
         """Use another client and its caches, which are empty or being filled."""
         self._client = client
         self._caches = dict(caches)
-
-    def caches(self) -> Mapping[GroupKind, Informer[Json]]:
-        return self._caches
 
 
 class RemoteClusters:
@@ -126,10 +118,6 @@ class RemoteClusters:
     def active(self) -> list[RemoteCluster]:
         """Return the connected clusters, sorted by name."""
         return [each for _, each in sorted(self._clusters.items()) if each.connected]
-
-    def all(self) -> list[RemoteCluster]:
-        """Return all clusters, sorted by name."""
-        return [each for _, each in sorted(self._clusters.items())]
 
     def observe(self, observer: ChangeObserver) -> None:
         """Call the observer for every later change of a remote object."""
