@@ -24,6 +24,20 @@ if not CHROMIUM:
     collect_ignore_glob = ["test_*.py"]
 
 
+_FIGURES: list[str] = []
+
+
+@pytest.fixture
+def figures() -> list[str]:
+    """Measurements to print after the tests."""
+    return _FIGURES
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for each in _FIGURES:
+        terminalreporter.write_line(each)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
