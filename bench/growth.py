@@ -17,10 +17,10 @@ from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import (
-    Assigned,
     ClusterQueue,
     LocalQueue,
     Namespace,
+    PodSetReservation,
     Preemption,
     Quota,
     Reservation,
@@ -137,7 +137,9 @@ def _queue(name: str, cohort: str = "", flavors: tuple[str, ...] = (CPU.flavor,)
 def _running(name: str, queue: str, flavor: str = CPU.flavor, cpu: int = 1) -> Workload:
     asked = workload(name, queue, cpu, 0, 0.0, name, name)
     requests = {CPU.resource: cpu}
-    given = Assigned(name="main", flavors={CPU.resource: flavor}, requests=requests, count=1)
+    given = PodSetReservation(
+        name="main", flavors={CPU.resource: flavor}, requests=requests, count=1
+    )
     usage = {FlavorResource(flavor, CPU.resource): cpu}
     held = Reservation(cluster_queue=queue, pod_sets=(given,), usage=usage, since=0.0)
     return Workload(

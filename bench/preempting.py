@@ -20,12 +20,12 @@ from kuota.engine.decisions import Preempt
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.model import (
-    Assigned,
     ClusterQueue,
     LocalQueue,
     Namespace,
     Node,
     PodSet,
+    PodSetReservation,
     Preemption,
     Quota,
     Reservation,
@@ -109,7 +109,7 @@ def _running(nodes: list[Node], resources: int) -> list[Workload]:
 def _admitted(waits: Workload, places: dict[str, int]) -> Workload:
     [pod_set] = waits.pod_sets
     domains = [Domain([name], count) for name, count in sorted(places.items())]
-    given = Assigned(
+    given = PodSetReservation(
         name="main",
         flavors=dict.fromkeys(pod_set.requests, "flavor"),
         requests=pod_set.requests,

@@ -13,8 +13,8 @@ from kuota.api.gates import Gates
 from kuota.api.topology_codec import HOSTNAME, Domain
 from kuota.api.workload import TopologyRequest
 from kuota.engine.model import Node
-from kuota.engine.topology.assignment import Assignment
-from kuota.engine.topology.cluster import Cluster
+from kuota.engine.topology.assignment import LeafAssignment
+from kuota.engine.topology.cluster import ClusterCapacity
 from kuota.engine.topology.place import Placer, PodSetRequest
 from kuota.engine.topology.workload import place
 
@@ -35,8 +35,8 @@ def node(index: int, resources: int) -> Node:
     )
 
 
-def cluster(nodes: int, resources: int) -> Cluster:
-    made = Cluster()
+def cluster(nodes: int, resources: int) -> ClusterCapacity:
+    made = ClusterCapacity()
     made.put_flavor("f", "t", LEVELS, {})
     for index in range(nodes):
         made.put_node(node(index, resources))
@@ -50,9 +50,9 @@ def request(pods: int, resources: int, cpu: int, topology: TopologyRequest) -> P
     )
 
 
-def found(made: Cluster, asked: PodSetRequest) -> Assignment:
+def found(made: ClusterCapacity, asked: PodSetRequest) -> LeafAssignment:
     outcome = place(Placer(made.flavors["f"], _ON), [asked])["main"]
-    assert isinstance(outcome, Assignment), outcome.message
+    assert isinstance(outcome, LeafAssignment), outcome.message
     return outcome
 
 
@@ -66,14 +66,14 @@ def cpu_ms(action: Callable[[], object], times: int = 1) -> float:
     return min(spent) * 1000
 
 
-def fragment(made: Cluster, nodes: int) -> None:
+def fragment(made: ClusterCapacity, nodes: int) -> None:
     """Use another amount of memory on each node, so that no two have the same free capacity."""
     for index in range(nodes):
-        usage = Assignment(levels=(HOSTNAME,), domains=(Domain([f"n{index:06}"], 1),))
+        usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain([f"n{index:06}"], 1),))
         made.charge("f", usage, {"memory": index + 1})
 
 
-def _placement(made: Cluster, label: str, size: tuple[int, int, int], level: str) -> None:
+def _placement(made: ClusterCapacity, label: str, size: tuple[int, int, int], level: str) -> None:
     nodes, pods, resources = size
     topology = TopologyRequest(preferred=level) if level else TopologyRequest(unconstrained=True)
     asked = request(pods, resources, 4000, topology)

@@ -16,7 +16,6 @@ import msgspec
 from kuota.api.base import Key, LabelSelector
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.model import (
-    Assigned,
     ClusterQueue,
     Cohort,
     Fungibility,
@@ -24,6 +23,7 @@ from kuota.engine.model import (
     LocalQueue,
     Namespace,
     PodSet,
+    PodSetReservation,
     Preemption,
     Quota,
     Reservation,
@@ -156,7 +156,7 @@ def running(workload: Workload, cluster_queue: str, since: Instant, flavor: str 
             at = FlavorResource(name, resource)
             usage[at] = usage.get(at, 0) + amount
     given = tuple(
-        Assigned(
+        PodSetReservation(
             name=each.name,
             flavors=dict.fromkeys(each.requests, name),
             requests=each.requests,

@@ -15,7 +15,12 @@ from kuota.bridge.effects import Effect, Event, StatusPatch
 from kuota.bridge.inbound_workload import workload as inbound
 from kuota.engine import model
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.assignment import Assignment, FlavorAssignment, Mode, PodSetAssignment
+from kuota.engine.assignment import (
+    AssignmentMode,
+    FlavorAssignment,
+    PodSetAssignment,
+    WorkloadAssignment,
+)
 from kuota.engine.reasons import Reason
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC).timestamp()
@@ -100,26 +105,26 @@ def check(name: str, state: str, **fields: Any) -> Json:
     return {"name": name, "state": state, "message": "", "lastTransitionTime": at(0), **fields}
 
 
-def fitting(count: int = 1, gpus: int = 4) -> Assignment:
-    return Assignment(
+def fitting(count: int = 1, gpus: int = 4) -> WorkloadAssignment:
+    return WorkloadAssignment(
         pod_sets=(
             PodSetAssignment(
                 name="main",
                 count=count,
                 requests={"gpu": gpus},
-                flavors={"gpu": FlavorAssignment(flavor="a100", mode=Mode.FIT)},
+                flavors={"gpu": FlavorAssignment(flavor="a100", mode=AssignmentMode.FIT)},
             ),
         ),
         usage={FlavorResource("a100", "gpu"): gpus},
-        mode=Mode.FIT,
+        mode=AssignmentMode.FIT,
     )
 
 
-def refused(*reasons: Reason, error: str = "") -> Assignment:
+def refused(*reasons: Reason, error: str = "") -> WorkloadAssignment:
     pod_set = PodSetAssignment(
         name="main", count=1, requests={"gpu": 4}, reasons=reasons, error=error
     )
-    return Assignment(pod_sets=(pod_set,), usage={}, mode=Mode.NO_FIT)
+    return WorkloadAssignment(pod_sets=(pod_set,), usage={}, mode=AssignmentMode.NO_FIT)
 
 
 def believed(obj: Workload) -> model.Workload:

@@ -25,7 +25,7 @@ from kuota.api.base import ObjectMeta, OwnerReference
 from kuota.api.gates import Gates
 from kuota.api.workload import Admission, Workload
 from kuota.bridge.admission import (
-    Phase,
+    WorkloadPhase,
     admitted_status,
     lost_quota,
     phase,
@@ -137,17 +137,19 @@ def test_admitted_is_true_exactly_with_quota_and_all_checks_ready(
 
 
 def test_the_phase_is_the_furthest_point_reached() -> None:
-    assert phase(workload()) is Phase.PENDING
-    assert phase(reserved()) is Phase.QUOTA_RESERVED
-    assert phase(reserved("a", ADMITTED)) is Phase.ADMITTED
-    assert phase(reserved("a", ADMITTED, condition("Finished"))) is Phase.FINISHED
+    assert phase(workload()) is WorkloadPhase.PENDING
+    assert phase(reserved()) is WorkloadPhase.QUOTA_RESERVED
+    assert phase(reserved("a", ADMITTED)) is WorkloadPhase.ADMITTED
+    assert phase(reserved("a", ADMITTED, condition("Finished"))) is WorkloadPhase.FINISHED
 
 
-@pytest.mark.parametrize("before", list(Phase))
-@pytest.mark.parametrize("after", list(Phase))
-def test_only_who_had_quota_and_waits_again_was_sent_back(before: Phase, after: Phase) -> None:
-    had = before in (Phase.QUOTA_RESERVED, Phase.ADMITTED)
-    assert lost_quota(before, after) == (had and after is Phase.PENDING)
+@pytest.mark.parametrize("before", list(WorkloadPhase))
+@pytest.mark.parametrize("after", list(WorkloadPhase))
+def test_only_who_had_quota_and_waits_again_was_sent_back(
+    before: WorkloadPhase, after: WorkloadPhase
+) -> None:
+    had = before in (WorkloadPhase.QUOTA_RESERVED, WorkloadPhase.ADMITTED)
+    assert lost_quota(before, after) == (had and after is WorkloadPhase.PENDING)
 
 
 def test_a_reservation_ends_eviction_preemption_and_blocking() -> None:

@@ -15,14 +15,14 @@ from kuota.bridge.messages import (
     victim_text,
     wait_text,
 )
-from kuota.engine.assignment import Assignment
-from kuota.engine.decisions import Preempt, Victim, Wait, Why
-from kuota.engine.reasons import Cause, PreemptionReason, Reason, WaitReason
+from kuota.engine.assignment import WorkloadAssignment
+from kuota.engine.decisions import Preempt, Victim, Wait, WaitCause
+from kuota.engine.reasons import PreemptionReason, Reason, RejectionCause, WaitReason
 
-SHORT = Reason(cause=Cause.INSUFFICIENT, flavor="a100", resource="gpu", missing=2)
+SHORT = Reason(cause=RejectionCause.INSUFFICIENT, flavor="a100", resource="gpu", missing=2)
 
 
-def wait(why: Why, assignment: Assignment | None = None) -> Wait:
+def wait(why: WaitCause, assignment: WorkloadAssignment | None = None) -> Wait:
     return Wait(
         workload=believed(workload()),
         cluster_queue="gpus",
@@ -48,25 +48,25 @@ def preempt(
     )
 
 
-@pytest.mark.parametrize("cause", list(Cause))
-def test_every_cause_has_words_that_name_its_flavor_or_resource(cause: Cause) -> None:
+@pytest.mark.parametrize("cause", list(RejectionCause))
+def test_every_cause_has_words_that_name_its_flavor_or_resource(cause: RejectionCause) -> None:
     words = reason_text(Reason(cause=cause, flavor="a100", resource="gpu", detail="why"))
     assert "a100" in words or "gpu" in words
     assert cause.value not in words
 
 
-@pytest.mark.parametrize("why", [why for why in Why if why is not Why.SECOND_PASS])
-def test_every_kind_of_waiting_has_words(why: Why) -> None:
+@pytest.mark.parametrize("why", [why for why in WaitCause if why is not WaitCause.SECOND_PASS])
+def test_every_kind_of_waiting_has_words(why: WaitCause) -> None:
     words = wait_text(wait(why, refused(SHORT)))
     assert len(words) > 10
     assert why.value not in words
 
 
 def test_what_is_missing_is_reported_in_the_units_of_the_resource() -> None:
-    cpu = Reason(cause=Cause.INSUFFICIENT, flavor="spot", resource="cpu", missing=1500)
+    cpu = Reason(cause=RejectionCause.INSUFFICIENT, flavor="spot", resource="cpu", missing=1500)
     assert reason_text(cpu) == "cpu in flavor spot: 1500m more needed"
     memory = Reason(
-        cause=Cause.EXCEEDS_MAX,
+        cause=RejectionCause.EXCEEDS_MAX,
         flavor="spot",
         resource="memory",
         requested=2**31,
@@ -78,12 +78,14 @@ def test_what_is_missing_is_reported_in_the_units_of_the_resource() -> None:
 
 
 def test_the_node_that_leaves_no_more_is_named() -> None:
-    words = reason_text(Reason(cause=Cause.INSUFFICIENT, flavor="f", resource="gpu", where="lab"))
+    words = reason_text(
+        Reason(cause=RejectionCause.INSUFFICIENT, flavor="f", resource="gpu", where="lab")
+    )
     assert words.endswith("at lab")
 
 
 def test_reasons_are_sorted_and_said_once() -> None:
-    taint = Reason(cause=Cause.TAINT, flavor="spot", detail="gpu:NoSchedule")
+    taint = Reason(cause=RejectionCause.TAINT, flavor="spot", detail="gpu:NoSchedule")
     words = assignment_text(refused(taint, SHORT, taint))
     assert words == (
         "flavor spot has the untolerated taint gpu:NoSchedule, gpu in flavor a100: 2 more needed"
@@ -91,8 +93,10 @@ def test_reasons_are_sorted_and_said_once() -> None:
 
 
 def test_a_reason_that_another_one_states_in_more_detail_is_not_repeated() -> None:
-    short = Reason(cause=Cause.PLACEMENT, detail="fits only 4 of 5 pods")
-    long = Reason(cause=Cause.PLACEMENT, detail="fits only 4 of 5 pods; of 4 nodes, 2 are full")
+    short = Reason(cause=RejectionCause.PLACEMENT, detail="fits only 4 of 5 pods")
+    long = Reason(
+        cause=RejectionCause.PLACEMENT, detail="fits only 4 of 5 pods; of 4 nodes, 2 are full"
+    )
     assert reason_text(long) == assignment_text(refused(short, long))
 
 

@@ -28,11 +28,17 @@ from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge.effects import MAX_NOTE, Effect, Event, Patch, StatusPatch
 from kuota.bridge.outbound import Outbound, admission_json, requests_json, shows_requests
-from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
-from kuota.engine.reasons import Cause, EvictionReason, PreemptionReason, Reason, WaitReason
+from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, WaitCause
+from kuota.engine.reasons import (
+    EvictionReason,
+    PreemptionReason,
+    Reason,
+    RejectionCause,
+    WaitReason,
+)
 
 COARSE = Gates.of({"UnadmittedWorkloadsObservability": False}, check=False)
-SHORT = Reason(cause=Cause.INSUFFICIENT, flavor="a100", resource="gpu", missing=2)
+SHORT = Reason(cause=RejectionCause.INSUFFICIENT, flavor="a100", resource="gpu", missing=2)
 NEW = workload("new", pod_set(gpu="4"))
 
 
@@ -68,7 +74,7 @@ def admit(obj: Workload, *checks: str, replaced: Workload | None = None, **more:
     )
 
 
-def wait(obj: Workload, why: Why = Why.NO_FIT, *reasons: Reason) -> Wait:
+def wait(obj: Workload, why: WaitCause = WaitCause.NO_FIT, *reasons: Reason) -> Wait:
     return Wait(
         workload=believed(obj),
         cluster_queue="gpus",
@@ -188,7 +194,7 @@ class TestWait:
 
     def test_a_closed_gate_is_a_condition_of_its_own(self) -> None:
         cluster = Cluster(NEW)
-        cluster.carry_out(wait(NEW, Why.GATED))
+        cluster.carry_out(wait(NEW, WaitCause.GATED))
         assert cluster.conditions("new")["BlockedOnPreemptionGates"] == "True/PreemptionGated"
 
     def test_a_second_pass_that_failed_is_reported_and_not_written(self) -> None:
@@ -200,11 +206,11 @@ class TestWait:
 
     def test_waiting_for_the_second_pass_is_silent(self) -> None:
         obj = reserved("new")
-        assert Cluster(obj).outbound.effects(wait(obj, Why.SECOND_PASS), NOON) == []
+        assert Cluster(obj).outbound.effects(wait(obj, WaitCause.SECOND_PASS), NOON) == []
 
     def test_a_long_story_is_cut_in_the_event(self) -> None:
         many = [replace(SHORT, flavor=f"flavor-{i}") for i in range(100)]
-        (_, event) = Cluster(NEW).outbound.effects(wait(NEW, Why.NO_FIT, *many), NOON)
+        (_, event) = Cluster(NEW).outbound.effects(wait(NEW, WaitCause.NO_FIT, *many), NOON)
         assert isinstance(event, Event)
         assert len(event.note.encode()) == MAX_NOTE
         assert event.note.endswith(" ...")

@@ -19,10 +19,10 @@ from kuota.bridge.queue_status import (
     local_queue_patch,
     wanted_finalizers,
 )
+from kuota.engine.charged import ChargedWorkloads
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
 from kuota.engine.policy import AdmissionFairSharing, Policy
-from kuota.engine.running import RunningSet
 
 HELD = "kueue.x-k8s.io/resource-in-use"
 HISTORY = AdmissionFairSharing(half_life_s=600.0, sampling_s=300.0)
@@ -128,7 +128,7 @@ def test_a_local_queue_whose_cluster_queue_is_gone_uses_nothing() -> None:
     assert {} == local_queue_patch(gone, _local(found), found, NOON)
 
 
-class _Uncounted(RunningSet):
+class _Uncounted(ChargedWorkloads):
     """A roster that may be asked for totals and not for every workload."""
 
     def values(self) -> Any:

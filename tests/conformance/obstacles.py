@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kuota.api.quantity import text
-from kuota.engine.reasons import Cause, Reason
+from kuota.engine.reasons import Reason, RejectionCause
 
 
 def kueue_texts(reasons: Iterable[Reason]) -> list[str]:
@@ -18,10 +18,10 @@ def _text(reason: Reason) -> str:
     flavor, resource = reason.flavor, reason.resource
     where = f"{resource} in flavor {flavor}"
     match reason.cause:
-        case Cause.INSUFFICIENT:
+        case RejectionCause.INSUFFICIENT:
             missing = text(reason.missing, resource)
             return f"insufficient unused quota for {where}, {missing} more needed"
-        case Cause.EXCEEDS_MAX:
+        case RejectionCause.EXCEEDS_MAX:
             assumed, requested, limit = (
                 text(each, resource) for each in (reason.assumed, reason.requested, reason.limit)
             )
@@ -30,18 +30,18 @@ def _text(reason: Reason) -> str:
                 f"podsets requests ({assumed}) + current podset request ({requested}) "
                 f"> maximum capacity ({limit})"
             )
-        case Cause.TAINT:
+        case RejectionCause.TAINT:
             return f"untolerated taint {_go_taint(reason.detail)} in flavor {flavor}"
-        case Cause.AFFINITY:
+        case RejectionCause.AFFINITY:
             return f"flavor {flavor} doesn't match node affinity"
-        case Cause.UNDECLARED:
+        case RejectionCause.UNDECLARED:
             return f"resource {resource} unavailable in ClusterQueue"
-        case Cause.FLAVOR_NOT_FOUND:
+        case RejectionCause.FLAVOR_NOT_FOUND:
             return f"flavor {flavor} not found"
-        case Cause.RESTRICTED:
+        case RejectionCause.RESTRICTED:
             annotation = "WorkloadAllowedResourceFlavorAnnotation"
             return f"skipping flavor {flavor} due to {annotation} annotation"
-        case Cause.SLICE_FLAVOR:
+        case RejectionCause.SLICE_FLAVOR:
             return (
                 f"could not assign {flavor} flavor since the original workload is assigned: "
                 f"{reason.detail}"

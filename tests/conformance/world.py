@@ -18,10 +18,10 @@ from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.engine import model
 from kuota.engine.node_placement import NodePlacement
 from kuota.engine.policy import AdmissionFairSharing, Policy
-from kuota.engine.snapshot import Queue, Running, Snapshot
-from kuota.engine.topology.assignment import Assignment
-from kuota.engine.topology.cluster import Cluster
-from kuota.engine.tree import Tree, charge
+from kuota.engine.snapshot import ChargedWorkload, Queue, Snapshot
+from kuota.engine.topology.assignment import LeafAssignment
+from kuota.engine.topology.cluster import ClusterCapacity
+from kuota.engine.tree import QuotaTree, charge
 from kuota.engine.usage import usage_of
 
 from .case import Json, Run
@@ -125,7 +125,7 @@ def each(run: Run, name: str) -> Iterable[Any]:
 
 def snapshot(run: Run, running: str = "workloads", now: float | None = None) -> Snapshot:
     """The snapshot of a case's objects, with its reserved `running` workloads charged."""
-    tree = Tree()
+    tree = QuotaTree()
     queues: dict[str, Queue] = {}
     for obj in each(run, "clusterQueues"):
         spec = cluster_queue(obj)
@@ -152,9 +152,9 @@ def snapshot(run: Run, running: str = "workloads", now: float | None = None) -> 
     )
 
 
-def cluster(run: Run) -> Cluster:
+def cluster(run: Run) -> ClusterCapacity:
     """The nodes of a case by flavor, with their usage under `nodeUsage`."""
-    made = Cluster()
+    made = ClusterCapacity()
     levels = {one.name: one.levels for one in map(topology, each(run, "topologies"))}
     for obj in each(run, "nodes"):
         made.put_node(inbound_nodes.node(convert(obj, core.Node)))
@@ -165,22 +165,22 @@ def cluster(run: Run) -> Cluster:
     return made
 
 
-def use_nodes(made: Cluster, usage: Json | None) -> None:
+def use_nodes(made: ClusterCapacity, usage: Json | None) -> None:
     """Charge pods to domains, by flavor."""
     for name, pods in (usage or {}).items():
         for one in pods:
-            placed = Assignment(domains=(Domain(list(one["values"]), one["count"]),))
+            placed = LeafAssignment(domains=(Domain(list(one["values"]), one["count"]),))
             made.charge(name, placed, whole(one["singlePodRequests"]))
 
 
-def admit(queues: dict[str, Queue], wanted: model.Workload) -> Running | None:
+def admit(queues: dict[str, Queue], wanted: model.Workload) -> ChargedWorkload | None:
     """Charge a workload that holds quota, as the engine does."""
     if not wanted.charged or wanted.reservation is None:
         return None
     queue = queues.get(wanted.reservation.cluster_queue)
     if queue is None:
         return None
-    running = Running(wanted, queue.name, usage_of(wanted, wanted.reservation))
+    running = ChargedWorkload(wanted, queue.name, usage_of(wanted, wanted.reservation))
     queue.running[wanted.key] = running
     for column, amount in running.usage.quota.items():
         charge(queue.node.cell(column), amount)

@@ -11,7 +11,7 @@ import pytest
 from kuota.api.config.load import load
 from kuota.api.gates import GATES, Gates
 from kuota.controller.flags import Settings
-from kuota.engine.activity import Inactive
+from kuota.engine.activity import InactiveReason
 from kuota.engine.reasons import WaitReason
 from kuota.kube.config import Connection
 from kuota.kube.events import BURST, FEW_WAITING, FLOOD_QPS, MOST_WAITING, OBJECT_BURST
@@ -48,7 +48,7 @@ def test_every_setting_without_effect_is_listed() -> None:
     assert all(f"`{each}`" in SECTION for each in named)
 
 
-@pytest.mark.parametrize("reason", [Inactive.INVALID.value, WaitReason.INTERNAL_ERROR.value])
+@pytest.mark.parametrize("reason", [InactiveReason.INVALID.value, WaitReason.INTERNAL_ERROR.value])
 def test_reasons_that_kueue_does_not_have_are_listed(reason: str) -> None:
     assert f"`{reason}`" in SECTION
 

@@ -10,7 +10,12 @@ from kuota.api.core import PodSpec, PodTemplateSpec
 from kuota.api.gates import Gates
 from kuota.api.workload import TopologyRequest
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.assignment import Assignment, OracleResult, Possibility, ScanProgress
+from kuota.engine.assignment import (
+    OracleResult,
+    PreemptionPossibility,
+    ScanProgress,
+    WorkloadAssignment,
+)
 from kuota.engine.flavors import assign
 from kuota.engine.model import (
     ClusterQueue,
@@ -25,8 +30,8 @@ from kuota.engine.model import (
 )
 from kuota.engine.placement import Placement
 from kuota.engine.policy import Policy
-from kuota.engine.snapshot import Queue, Running, Snapshot
-from kuota.engine.tree import Tree, charge
+from kuota.engine.snapshot import ChargedWorkload, Queue, Snapshot
+from kuota.engine.tree import QuotaTree, charge
 
 Table = Mapping[str, Mapping[str, int | Quota]]
 """Quotas of one resource group: flavor -> resource -> nominal quota."""
@@ -100,7 +105,7 @@ class OfferedQueue:
         policy: Policy | None = None,
         gates: Mapping[str, bool] | None = None,
     ) -> None:
-        self.tree = Tree()
+        self.tree = QuotaTree()
         self.verdicts: dict[str, OracleResult] = {}
         self.asked: list[tuple[str, int]] = []
         spec = ClusterQueue(
@@ -131,14 +136,14 @@ class OfferedQueue:
     def use(self, column: str, amount: int, queue: Queue | None = None) -> None:
         charge((queue or self.queue).node.cell(FlavorResource.parse(column)), amount)
 
-    def answer(self, column: str, possibility: Possibility, height: int = 0) -> None:
+    def answer(self, column: str, possibility: PreemptionPossibility, height: int = 0) -> None:
         self.verdicts[column] = OracleResult(possibility, height)
 
     def oracle(
         self, new: Workload, queue: Queue, column: FlavorResource, amount: int, snapshot: Snapshot
     ) -> OracleResult:
         self.asked.append((str(column), amount))
-        return self.verdicts.get(str(column), OracleResult(Possibility.PREEMPT, 0))
+        return self.verdicts.get(str(column), OracleResult(PreemptionPossibility.PREEMPT, 0))
 
     def assign(
         self,
@@ -147,8 +152,8 @@ class OfferedQueue:
         counts: Sequence[int] | None = None,
         progress: ScanProgress | None = None,
         pinned: Sequence[Mapping[str, str]] | None = None,
-        replaced: Running | None = None,
-    ) -> Assignment:
+        replaced: ChargedWorkload | None = None,
+    ) -> WorkloadAssignment:
         return assign(
             new,
             self.queue,
@@ -161,7 +166,7 @@ class OfferedQueue:
         )
 
 
-def chosen(assignment: Assignment) -> list[dict[str, str]]:
+def chosen(assignment: WorkloadAssignment) -> list[dict[str, str]]:
     """The flavor of each resource, per pod set."""
     return [
         {resource: choice.flavor for resource, choice in each.flavors.items()}
@@ -169,5 +174,5 @@ def chosen(assignment: Assignment) -> list[dict[str, str]]:
     ]
 
 
-def usage(assignment: Assignment) -> dict[str, int]:
+def usage(assignment: WorkloadAssignment) -> dict[str, int]:
     return {str(column): amount for column, amount in assignment.usage.items()}

@@ -7,13 +7,13 @@ from kuota.api.base import Key
 from kuota.api.gates import Gate
 from kuota.engine.amounts import Amounts
 from kuota.engine.candidates import PreemptionRequest, may_preempt
-from kuota.engine.fairness import Share, share
+from kuota.engine.fairness import DominantResourceShare, share
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE
-from kuota.engine.snapshot import Queue, Running
-from kuota.engine.tree import Node
+from kuota.engine.snapshot import ChargedWorkload, Queue
+from kuota.engine.tree import QuotaNode
 from kuota.engine.usage import Usage
 
-Victims = list[tuple[Running, str]]
+Victims = list[tuple[ChargedWorkload, str]]
 
 
 def plain_victims(request: PreemptionRequest) -> dict[str, str]:
@@ -23,7 +23,7 @@ def plain_victims(request: PreemptionRequest) -> dict[str, str]:
     return {running.key.name: reason for running, reason in found}
 
 
-def eligible(request: PreemptionRequest, queue: Queue, rule: str) -> list[Running]:
+def eligible(request: PreemptionRequest, queue: Queue, rule: str) -> list[ChargedWorkload]:
     policy = request.snapshot.policy
     return [
         each
@@ -32,7 +32,7 @@ def eligible(request: PreemptionRequest, queue: Queue, rule: str) -> list[Runnin
     ]
 
 
-def order(request: PreemptionRequest, candidates: list[Running]) -> list[Running]:
+def order(request: PreemptionRequest, candidates: list[ChargedWorkload]) -> list[ChargedWorkload]:
     """5.2, without the use of LocalQueues."""
     return sorted(
         candidates,
@@ -57,7 +57,7 @@ def fill_back(request: PreemptionRequest, victims: Victims, borrowing: bool) -> 
     return victims
 
 
-def fits_in_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
+def fits_in_quota(node: QuotaNode, amounts: Amounts) -> tuple[bool, Amounts]:
     cells = {column: node.cell(column) for column in amounts}
     fits = all(cells[c].used + amount <= cells[c].subtree for c, amount in amounts.items())
     rest = {
@@ -66,7 +66,7 @@ def fits_in_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
     return fits, rest
 
 
-def queues_in(request: PreemptionRequest, node: Node, seen: Node) -> list[Queue]:
+def queues_in(request: PreemptionRequest, node: QuotaNode, seen: QuotaNode) -> list[Queue]:
     """Queues of a subtree that are over quota, as far as nothing around them is within."""
     if node is seen or node.within_quota(request.needed):
         return []
@@ -79,8 +79,8 @@ def queues_in(request: PreemptionRequest, node: Node, seen: Node) -> list[Queue]
 
 def classical(request: PreemptionRequest) -> Victims:
     rules, node = request.queue.spec.preemption, request.queue.node
-    lists: dict[str, list[Running]] = {"hierarchy": [], "priority": []}
-    ancestor: dict[str, Node] = {}
+    lists: dict[str, list[ChargedWorkload]] = {"hierarchy": [], "priority": []}
+    ancestor: dict[str, QuotaNode] = {}
     lists["own"] = eligible(request, request.queue, rules.within_cluster_queue)
     advantage, rest = fits_in_quota(node, request.amounts)
     below = node
@@ -108,7 +108,7 @@ def classical(request: PreemptionRequest) -> Victims:
     return []
 
 
-def attempts(request: PreemptionRequest, lists: dict[str, list[Running]]) -> list[bool]:
+def attempts(request: PreemptionRequest, lists: dict[str, list[ChargedWorkload]]) -> list[bool]:
     borrows = request.queue.spec.preemption.borrow_within_cohort
     cells = [request.queue.node.cell(column) for column in request.needed]
     under = all(cell.used < cell.nominal for cell in cells)
@@ -119,9 +119,9 @@ def attempts(request: PreemptionRequest, lists: dict[str, list[Running]]) -> lis
 
 def attempt(
     request: PreemptionRequest,
-    line: list[Running],
+    line: list[ChargedWorkload],
     kinds: dict[Key, str],
-    ancestor: dict[str, Node],
+    ancestor: dict[str, QuotaNode],
     borrowing: bool,
 ) -> Victims:
     victims: Victims = []
@@ -140,7 +140,7 @@ def attempt(
     return []
 
 
-def class_of(request: PreemptionRequest, running: Running, kind: str) -> str:
+def class_of(request: PreemptionRequest, running: ChargedWorkload, kind: str) -> str:
     rules, priority = request.queue.spec.preemption, running.workload.priority
     threshold = rules.borrow_max_priority
     if kind == "own":
@@ -154,8 +154,8 @@ def class_of(request: PreemptionRequest, running: Running, kind: str) -> str:
     return "InCohortReclaimWhileBorrowing"
 
 
-def safe(request: PreemptionRequest, running: Running, ancestor: Node) -> bool:
-    at: Node | None = request.snapshot.queues[running.queue].node
+def safe(request: PreemptionRequest, running: ChargedWorkload, ancestor: QuotaNode) -> bool:
+    at: QuotaNode | None = request.snapshot.queues[running.queue].node
     while at is not None and at is not ancestor:
         if at.within_quota(request.needed):
             return True
@@ -169,9 +169,9 @@ class Fair:
     def __init__(self, request: PreemptionRequest) -> None:
         self.request = request
         self.home = request.queue.node
-        self.dropped: set[Node] = set()
-        self.left: dict[Node, list[Running]] = {}
-        self.aside: list[Running] = []
+        self.dropped: set[QuotaNode] = set()
+        self.left: dict[QuotaNode, list[ChargedWorkload]] = {}
+        self.aside: list[ChargedWorkload] = []
         self.taken: Victims = []
 
     def victims(self) -> Victims:
@@ -194,7 +194,7 @@ class Fair:
         snapshot.remove_usage(request.queue, Usage(quota=request.amounts))
         return fill_back(request, self.taken, True) if done else []
 
-    def group(self, candidates: list[Running]) -> None:
+    def group(self, candidates: list[ChargedWorkload]) -> None:
         self.left = {}
         for each in candidates:
             node = self.request.snapshot.queues[each.queue].node
@@ -240,7 +240,7 @@ class Fair:
                 return True
         return False
 
-    def take(self, running: Running, reason: str) -> bool:
+    def take(self, running: ChargedWorkload, reason: str) -> bool:
         snapshot, request = self.request.snapshot, self.request
         snapshot.remove(running)
         self.taken.append((running, reason))
@@ -249,7 +249,7 @@ class Fair:
         snapshot.add_usage(request.queue, Usage(quota=request.amounts))
         return fits
 
-    def sides(self, queue: Node) -> tuple[Node, Node]:
+    def sides(self, queue: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
         ours = [self.home, *self.home.ancestors()]
         theirs = [queue, *queue.ancestors()]
         while len(ours) > 1 and len(theirs) > 1 and ours[-2] is theirs[-2]:
@@ -257,7 +257,7 @@ class Fair:
             theirs.pop()
         return ours[-2], theirs[-2]
 
-    def choice(self) -> Node | None:
+    def choice(self) -> QuotaNode | None:
         root = self.home.root
         if root.is_queue:
             return root if self.left.get(root) else None
@@ -267,7 +267,7 @@ class Fair:
                 return found
         return None
 
-    def below(self, cohort: Node) -> Node | None:
+    def below(self, cohort: QuotaNode) -> QuotaNode | None:
         path = [self.home, *self.home.ancestors()]
         queues = [cohort.queues[name] for name in sorted(cohort.queues)]
         cohorts = [cohort.cohorts[name] for name in sorted(cohort.cohorts)]
@@ -290,5 +290,10 @@ class Fair:
         return self.below(best)
 
 
-def passes(strategy: str, new: Share, old: Share, after: Share) -> bool:
+def passes(
+    strategy: str,
+    new: DominantResourceShare,
+    old: DominantResourceShare,
+    after: DominantResourceShare,
+) -> bool:
     return new.load < old.load if strategy == INITIAL_SHARE else new.load <= after.load

@@ -19,8 +19,8 @@ from kuota.engine.model import (
 )
 from kuota.engine.policy import Policy
 from kuota.engine.preempt import OracleResult, Target, oracle, targets
-from kuota.engine.snapshot import Queue, Running, Snapshot
-from kuota.engine.tree import Node, Tree, charge
+from kuota.engine.snapshot import ChargedWorkload, Queue, Snapshot
+from kuota.engine.tree import QuotaNode, QuotaTree, charge
 from kuota.engine.usage import Usage
 
 GPU = FlavorResource("default", "gpu")
@@ -43,13 +43,13 @@ def amounts(given: int | Amounts) -> Amounts:
 
 class Stage:
     def __init__(self, policy: Policy | None = None, now: Instant = 1000.0) -> None:
-        self.tree = Tree()
+        self.tree = QuotaTree()
         self.snapshot = Snapshot(self.tree, {}, {}, policy=policy, now=now)
         self._latest = 0.0
 
     def cohort(
         self, name: str, parent: str = "", quota: Quotas = NO_QUOTA, weight: float = 1.0
-    ) -> Node:
+    ) -> QuotaNode:
         return self.tree.put_cohort(name, parent, groups(quota), weight)
 
     def queue(
@@ -87,7 +87,7 @@ class Stage:
         created: Instant = 0.0,
         evicted: bool = False,
         local_queue: str = "",
-    ) -> Running:
+    ) -> ChargedWorkload:
         """Let a workload run. Unless told, each is reserved later than those before it."""
         self._latest += 1
         at = self._latest if since is None else since
@@ -103,7 +103,7 @@ class Stage:
             evicted=Eviction(reason="Preempted", at=at) if evicted else None,
         )
         place = self.snapshot.queues[queue]
-        running = Running(workload, queue, Usage(quota=amounts(usage)))
+        running = ChargedWorkload(workload, queue, Usage(quota=amounts(usage)))
         place.running[workload.key] = running
         for column, amount in running.usage.quota.items():
             charge(place.node.cell(column), amount)

@@ -31,7 +31,6 @@ from kuota.engine.facts import (
 )
 from kuota.engine.model import (
     AdmissionCheck,
-    Assigned,
     CheckRule,
     ClusterQueue,
     Cohort,
@@ -41,6 +40,7 @@ from kuota.engine.model import (
     LocalQueue,
     Namespace,
     PodSet,
+    PodSetReservation,
     Preemption,
     Quota,
     Reservation,
@@ -308,7 +308,7 @@ def reservations(draw: st.DrawFn, kinds: Kinds) -> Reservation:
     """Quota held already, in whichever queue and columns, as much as there is or more."""
     columns = groups(draw(tables(kinds, limited=False)))
     usage = {c: quota.nominal for group in columns for c, quota in group.quotas.items()}
-    given = Assigned(
+    given = PodSetReservation(
         name="p0",
         flavors={column.resource: column.flavor for column in usage},
         requests={column.resource: amount for column, amount in usage.items()},

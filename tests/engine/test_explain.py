@@ -10,16 +10,23 @@ from msgspec.structs import replace
 from build import cohort, flavor, job, key, local_queue, namespace, queue, running
 from kuota.api.base import LabelSelector
 from kuota.api.core import Taint
-from kuota.engine.activity import Inactive
+from kuota.engine.activity import InactiveReason
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.bounds import binding, ceiling
-from kuota.engine.decisions import Wait, Why
+from kuota.engine.decisions import Wait, WaitCause
 from kuota.engine.engine import Engine
-from kuota.engine.explanation import Advice, Explanation, Limit, Phase, ProtectionReason, Suggestion
+from kuota.engine.explanation import (
+    Advice,
+    Explanation,
+    Limit,
+    ProtectionReason,
+    SchedulingPhase,
+    Suggestion,
+)
 from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.model import AdmissionCheck, CheckRule, Quota
-from kuota.engine.reasons import Cause, WaitReason
-from kuota.engine.tree import Node, Tree, available, charge
+from kuota.engine.reasons import RejectionCause, WaitReason
+from kuota.engine.tree import QuotaNode, QuotaTree, available, charge
 
 GPU = FlavorResource("default", "gpu")
 
@@ -60,7 +67,10 @@ def test_an_unknown_workload_has_no_explanation() -> None:
 
 def test_an_admitted_workload_has_nothing_in_its_way() -> None:
     engine = engine_of(queue("a", gpu=4), running(job("j", gpu=4), "a", 1.0))
-    assert (Phase.ADMITTED, ()) == (explained(engine).phase, explained(engine).suggestions)
+    assert (SchedulingPhase.ADMITTED, ()) == (
+        explained(engine).phase,
+        explained(engine).suggestions,
+    )
 
 
 def test_a_reservation_waits_for_the_checks_of_its_queue() -> None:
@@ -70,13 +80,13 @@ def test_a_reservation_waits_for_the_checks_of_its_queue() -> None:
         AdmissionCheck(name="budget", active=True), queue("a", gpu=4, checks=checks), held
     )
     found = explained(engine)
-    assert (Phase.RESERVED, ("budget",)) == (found.phase, found.checks)
+    assert (SchedulingPhase.RESERVED, ("budget",)) == (found.phase, found.checks)
 
 
 def test_the_root_is_named_where_all_quota_is_used() -> None:
     found = explained(full())
     (lack,) = found.tried[0].lacks
-    assert (Cause.INSUFFICIENT, "Cohort", "eng", Limit.NOMINAL) == (
+    assert (RejectionCause.INSUFFICIENT, "Cohort", "eng", Limit.NOMINAL) == (
         lack.reason.cause,
         lack.kind,
         lack.where,
@@ -127,7 +137,7 @@ def test_quota_that_is_kept_back_is_named_with_its_keeper() -> None:
 def test_more_than_can_ever_be_had_is_answered_with_the_most_there_is() -> None:
     engine = engine_of(queue("a", gpu=12), local_queue("a"), job("j", queue="a", gpu=16))
     found = explained(engine)
-    assert (Why.NO_FIT, WaitReason.EXCEEDS_MAX_QUOTA) == (found.why, found.reason)
+    assert (WaitCause.NO_FIT, WaitReason.EXCEEDS_MAX_QUOTA) == (found.why, found.reason)
     assert [12] == [each.amount for each in advised(found, Advice.ASK_LESS)]
     assert [] == advised(found, Advice.WAIT_FOR_RELEASE)
 
@@ -204,13 +214,13 @@ def test_the_advice_for_an_unoffered_resource_is_to_add_it() -> None:
 
 def test_a_missing_local_queue_is_to_be_created() -> None:
     found = explained(engine_of(job("j", queue="a", gpu=4)))
-    assert Phase.UNQUEUED == found.phase
+    assert SchedulingPhase.UNQUEUED == found.phase
     assert [("LocalQueue", "a")] == [(each.kind, each.where) for each in found.suggestions]
 
 
 def test_a_missing_cluster_queue_is_to_be_created() -> None:
     found = explained(engine_of(local_queue("a"), job("j", queue="a", gpu=4)))
-    assert (Inactive.QUEUE_MISSING,) == tuple(each.reason for each in found.obstacles)
+    assert (InactiveReason.QUEUE_MISSING,) == tuple(each.reason for each in found.obstacles)
     assert [("ClusterQueue", "a")] == [(each.kind, each.where) for each in found.suggestions]
 
 
@@ -219,7 +229,7 @@ def test_a_stopped_queue_is_to_be_resumed() -> None:
         queue("a", gpu=4, stop_policy="Hold"), local_queue("a"), job("j", queue="a", gpu=4)
     )
     found = explained(engine)
-    assert (Why.QUEUE_INACTIVE, [Advice.RESUME]) == (
+    assert (WaitCause.QUEUE_INACTIVE, [Advice.RESUME]) == (
         found.why,
         [each.advice for each in found.suggestions],
     )
@@ -231,7 +241,7 @@ def test_a_namespace_that_is_not_selected_is_named() -> None:
         queue("a", gpu=4, namespace_selector=other), local_queue("a"), job("j", queue="a", gpu=1)
     )
     found = explained(engine)
-    assert (Why.NAMESPACE_MISMATCH, Advice.ADMIT_NAMESPACE) == (
+    assert (WaitCause.NAMESPACE_MISMATCH, Advice.ADMIT_NAMESPACE) == (
         found.why,
         found.suggestions[0].advice,
     )
@@ -259,9 +269,9 @@ def test_explaining_leaves_no_trace() -> None:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Node:
+def trees(draw: st.DrawFn) -> QuotaNode:
     """A queue three cohorts deep, with any limits and any usage."""
-    tree = Tree()
+    tree = QuotaTree()
     names = ["root", "mid", "low"]
     quotas = st.builds(
         Quota,
@@ -283,7 +293,7 @@ def trees(draw: st.DrawFn) -> Node:
 
 
 @given(trees())
-def test_more_room_at_the_binding_node_is_more_room(node: Node) -> None:
+def test_more_room_at_the_binding_node_is_more_room(node: QuotaNode) -> None:
     """And no other borrowing limit, and no quota of the root, would help by itself."""
     bound = binding(node, GPU)
     room = available(node.cell(GPU))
@@ -304,7 +314,7 @@ def test_more_room_at_the_binding_node_is_more_room(node: Node) -> None:
 
 
 @given(trees())
-def test_a_higher_limit_helps_for_good_only_at_the_ceiling(node: Node) -> None:
+def test_a_higher_limit_helps_for_good_only_at_the_ceiling(node: QuotaNode) -> None:
     bound = ceiling(node, GPU)
     most = potential(node)
     for each in (node, *node.ancestors()):
@@ -316,7 +326,7 @@ def test_a_higher_limit_helps_for_good_only_at_the_ceiling(node: Node) -> None:
             cell.borrowing_limit -= 1
 
 
-def potential(node: Node) -> int:
+def potential(node: QuotaNode) -> int:
     """What the node could use if nobody used anything, found anew."""
     for each in reversed((node, *node.ancestors())):
         each.cell(GPU).compute_potential()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.stage import GPU, Stage
 from kuota.api.quantity import UNLIMITED
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.fairness import Share, lendable, more_loaded, share
+from kuota.engine.fairness import DominantResourceShare, lendable, more_loaded, share
 from kuota.engine.model import Quota
 
 CPU = FlavorResource("default", "cpu")
@@ -35,9 +35,9 @@ def test_usage_beyond_quota_is_measured_by_what_the_parent_could_lend() -> None:
     tree = two_levels().tree
     assert share(tree.queues["x"]).ratio == 2000 / 12
     assert share(tree.cohorts["M"]).ratio == 2000 / 13
-    assert share(tree.queues["y"]) == Share()
-    assert share(tree.queues["z"]) == Share()
-    assert share(tree.cohorts["R"]) == Share()
+    assert share(tree.queues["y"]) == DominantResourceShare()
+    assert share(tree.queues["z"]) == DominantResourceShare()
+    assert share(tree.cohorts["R"]) == DominantResourceShare()
 
 
 def test_the_published_share_is_rounded_up() -> None:
@@ -48,7 +48,7 @@ def test_a_queue_without_a_cohort_has_no_share_however_much_it_uses() -> None:
     stage = Stage()
     queue = stage.queue("a", 1, cohort="")
     stage.run("w", "a", 5)
-    assert share(queue.node) == Share()
+    assert share(queue.node) == DominantResourceShare()
 
 
 def test_flavors_of_one_resource_add_up_and_one_under_quota_offsets_nothing() -> None:
@@ -57,7 +57,7 @@ def test_flavors_of_one_resource_add_up_and_one_under_quota_offsets_nothing() ->
     stage.queue("b", {GPU: 8})
     stage.run("w", "a", {GPU: 4, SPOT: 1})
     found = share(queue.node)
-    assert found == Share(100.0, 1.0, "gpu", frozenset({GPU}))
+    assert found == DominantResourceShare(100.0, 1.0, "gpu", frozenset({GPU}))
     assert found.borrowing_on([GPU])
     assert not found.borrowing_on([SPOT, CPU])
 
@@ -83,21 +83,21 @@ def test_usage_of_an_undeclared_flavor_resource_is_ignored() -> None:
     queue = stage.queue("a", 5)
     stage.queue("b", 5)
     stage.run("w", "a", {CPU: 7})
-    assert share(queue.node) == Share()
+    assert share(queue.node) == DominantResourceShare()
 
 
 def test_weight_divides_and_weight_zero_is_infinite_only_when_borrowing() -> None:
-    assert Share(400.0, 2.0).weighted == 200.0
-    assert Share(100.0, 0.0).weighted == math.inf
-    assert Share(100.0, 0.0).published == UNLIMITED
-    assert Share(0.0, 0.0).weighted == 0.0
-    assert Share(0.0, 0.0).published == 0
+    assert DominantResourceShare(400.0, 2.0).weighted == 200.0
+    assert DominantResourceShare(100.0, 0.0).weighted == math.inf
+    assert DominantResourceShare(100.0, 0.0).published == UNLIMITED
+    assert DominantResourceShare(0.0, 0.0).weighted == 0.0
+    assert DominantResourceShare(0.0, 0.0).published == 0
 
 
 def test_infinite_shares_are_above_all_finite_ones_and_compare_by_ratio() -> None:
-    assert more_loaded(Share(1.0, 0.0), Share(1000.0, 1e-9))
-    assert more_loaded(Share(2.0, 0.0), Share(1.0, 0.0))
-    assert not more_loaded(Share(0.0, 0.0), Share(0.0, 1.0))
+    assert more_loaded(DominantResourceShare(1.0, 0.0), DominantResourceShare(1000.0, 1e-9))
+    assert more_loaded(DominantResourceShare(2.0, 0.0), DominantResourceShare(1.0, 0.0))
+    assert not more_loaded(DominantResourceShare(0.0, 0.0), DominantResourceShare(0.0, 1.0))
 
 
 def test_a_change_of_quota_changes_what_can_be_lent() -> None:
@@ -112,14 +112,16 @@ def test_a_change_of_quota_changes_what_can_be_lent() -> None:
 
 
 shares = st.builds(
-    Share,
+    DominantResourceShare,
     ratio=st.floats(0, 1e6),
     weight=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
 )
 
 
 @given(shares, shares, shares)
-def test_shares_are_totally_ordered(one: Share, two: Share, three: Share) -> None:
+def test_shares_are_totally_ordered(
+    one: DominantResourceShare, two: DominantResourceShare, three: DominantResourceShare
+) -> None:
     assert not (more_loaded(one, two) and more_loaded(two, one))
     if more_loaded(one, two) and more_loaded(two, three):
         assert more_loaded(one, three)

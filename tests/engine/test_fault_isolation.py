@@ -10,7 +10,7 @@ import pytest
 
 from build import column, flavor, job, local_queue, namespace, queue
 from kuota.engine import cycle, explain
-from kuota.engine.decisions import Admit, Wait, Why
+from kuota.engine.decisions import Admit, Wait, WaitCause
 from kuota.engine.entry import Entry, Head
 from kuota.engine.nominate import nominate
 from kuota.engine.policy import FINAL_SHARE, Policy
@@ -60,7 +60,7 @@ def test_only_the_workload_that_a_step_fails_for_waits(
     assert isinstance(found["good"], Admit)
     waits = found["bad"]
     assert isinstance(waits, Wait)
-    assert (waits.why, waits.details) == (Why.INTERNAL_ERROR, ("Bug: told you so",))
+    assert (waits.why, waits.details) == (WaitCause.INTERNAL_ERROR, ("Bug: told you so",))
     assert [(each.key, type(each.error)) for each in outcome.failures] == [(BAD, Bug)]
     root = it.engine.state.queues["a"].node.root
     assert root.cell(column("gpu")).used == 8

@@ -9,16 +9,18 @@ import pytest
 from engine.offers import OfferedQueue, chosen, group, pods, usage, workload
 from kuota.api.gates import Gates
 from kuota.api.workload import TopologyRequest
-from kuota.engine.assignment import Assignment, Mode
+from kuota.engine.assignment import AssignmentMode, WorkloadAssignment
 from kuota.engine.model import Preemption, Quota, ResourceFlavor
 from kuota.engine.policy import Policy
-from kuota.engine.reasons import Cause, WaitReason
+from kuota.engine.reasons import RejectionCause, WaitReason
 from kuota.engine.resource_index import visiting_order
 
 GROUPED = TopologyRequest(pod_set_group_name="g")
 
 
-def causes(assignment: Assignment, pod_set: int = 0) -> list[tuple[Cause, str, str]]:
+def causes(
+    assignment: WorkloadAssignment, pod_set: int = 0
+) -> list[tuple[RejectionCause, str, str]]:
     return [
         (each.cause, each.flavor, each.resource) for each in assignment.pod_sets[pod_set].reasons
     ]
@@ -29,7 +31,7 @@ def test_a_request_within_quota_fits_and_is_charged() -> None:
 
     found = market.assign(workload(pods(count=2, cpu=3, memory=4)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert found.no_fit is None
     assert [{"cpu": "a", "memory": "a"}] == chosen(found)
     assert {"a/cpu": 6, "a/memory": 8} == usage(found)
@@ -38,13 +40,13 @@ def test_a_request_within_quota_fits_and_is_charged() -> None:
 
 
 def test_a_workload_without_pod_sets_fits_nowhere() -> None:
-    assert Mode.NO_FIT is OfferedQueue({"a": {"cpu": 1}}).assign(workload()).mode
+    assert AssignmentMode.NO_FIT is OfferedQueue({"a": {"cpu": 1}}).assign(workload()).mode
 
 
 def test_pods_that_ask_for_nothing_fit_without_a_flavor() -> None:
     found = OfferedQueue({"a": {"cpu": 1}}).assign(workload(pods()))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert [{}] == chosen(found)
 
 
@@ -52,9 +54,9 @@ def test_pods_count_only_where_the_queue_has_a_quota_of_them() -> None:
     counted = OfferedQueue({"a": {"cpu": 9, "pods": 2}}).assign(workload(pods(count=3, cpu=1)))
     free = OfferedQueue({"a": {"cpu": 9}}).assign(workload(pods(count=3, cpu=1)))
 
-    assert Mode.NO_FIT is counted.mode
+    assert AssignmentMode.NO_FIT is counted.mode
     assert {"cpu": 3, "pods": 3} == counted.pod_sets[0].requests
-    assert [(Cause.EXCEEDS_MAX, "a", "pods")] == causes(counted)
+    assert [(RejectionCause.EXCEEDS_MAX, "a", "pods")] == causes(counted)
     assert {"cpu": 3} == free.pod_sets[0].requests
 
 
@@ -63,7 +65,7 @@ def test_fewer_pods_ask_for_less() -> None:
 
     found = market.assign(workload(pods(count=3, cpu=2)), counts=[2])
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert 2 == found.pod_sets[0].count
     assert {"a/cpu": 4, "a/pods": 2} == usage(found)
 
@@ -84,10 +86,10 @@ def test_an_undeclared_resource_blocks_unless_it_is_zero() -> None:
     blocked = market.assign(workload(pods(cpu=1, tpu=1)))
     zero = market.assign(workload(pods(cpu=1, tpu=0)))
 
-    assert Mode.NO_FIT is blocked.mode
+    assert AssignmentMode.NO_FIT is blocked.mode
     assert WaitReason.NO_MATCHING_FLAVOR is blocked.no_fit
-    assert [(Cause.UNDECLARED, "", "tpu")] == causes(blocked)
-    assert Mode.FIT is zero.mode
+    assert [(RejectionCause.UNDECLARED, "", "tpu")] == causes(blocked)
+    assert AssignmentMode.FIT is zero.mode
     assert {"a/cpu": 1} == usage(zero)
 
 
@@ -96,7 +98,7 @@ def test_an_undeclared_resource_is_passed_over_where_the_settings_say_so() -> No
 
     found = market.assign(workload(pods(cpu=1, tpu=7)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert {"a/cpu": 1} == usage(found)
 
 
@@ -104,7 +106,7 @@ def test_undeclared_resources_block_whatever_the_settings_say_when_their_gate_is
     gates = Gates.of({"QuotaCheckStrategy": False})
     market = OfferedQueue({"a": {"cpu": 5}}, policy=Policy(gates=gates, ignore_undeclared=True))
 
-    assert Mode.NO_FIT is market.assign(workload(pods(cpu=1, tpu=7))).mode
+    assert AssignmentMode.NO_FIT is market.assign(workload(pods(cpu=1, tpu=7))).mode
 
 
 def test_a_zero_amount_of_a_declared_resource_gets_a_flavor() -> None:
@@ -133,7 +135,7 @@ def test_of_two_groups_that_fail_only_the_one_met_first_is_reported() -> None:
 
     found = market.assign(workload(pods(cpu=2, memory=2)))
 
-    assert [(Cause.EXCEEDS_MAX, "b", "memory")] == causes(found)
+    assert [(RejectionCause.EXCEEDS_MAX, "b", "memory")] == causes(found)
 
 
 def test_a_group_that_fails_after_another_took_a_flavor_takes_it_back() -> None:
@@ -141,18 +143,18 @@ def test_a_group_that_fails_after_another_took_a_flavor_takes_it_back() -> None:
 
     found = market.assign(workload(pods(cpu=2, memory=2)))
 
-    assert Mode.NO_FIT is found.mode
+    assert AssignmentMode.NO_FIT is found.mode
     assert [{}] == chosen(found)
     assert {} == usage(found)
-    assert [(Cause.EXCEEDS_MAX, "a", "cpu")] == causes(found)
+    assert [(RejectionCause.EXCEEDS_MAX, "a", "cpu")] == causes(found)
 
 
 def test_all_resources_of_a_group_over_the_maximum_are_reported() -> None:
     found = OfferedQueue({"a": {"cpu": 1, "memory": 1}}).assign(workload(pods(cpu=2, memory=3)))
 
     assert {
-        (Cause.EXCEEDS_MAX, "a", "cpu"),
-        (Cause.EXCEEDS_MAX, "a", "memory"),
+        (RejectionCause.EXCEEDS_MAX, "a", "cpu"),
+        (RejectionCause.EXCEEDS_MAX, "a", "memory"),
     } == set(causes(found))
 
 
@@ -162,9 +164,9 @@ def test_a_later_pod_set_sees_what_earlier_ones_were_given() -> None:
     )
 
     reason = found.pod_sets[1].reasons[0]
-    assert Mode.NO_FIT is found.mode
-    assert Mode.FIT is found.pod_sets[0].mode
-    assert (Cause.EXCEEDS_MAX, 6, 5, 10) == (
+    assert AssignmentMode.NO_FIT is found.mode
+    assert AssignmentMode.FIT is found.pod_sets[0].mode
+    assert (RejectionCause.EXCEEDS_MAX, 6, 5, 10) == (
         reason.cause,
         reason.assumed,
         reason.requested,
@@ -188,8 +190,8 @@ def test_the_missing_amount_is_reported_when_preemption_is_needed() -> None:
     found = market.assign(workload(pods(cpu=2)))
 
     reason = found.pod_sets[0].reasons[0]
-    assert Mode.PREEMPT is found.mode
-    assert (Cause.INSUFFICIENT, 1, 1) == (reason.cause, reason.missing, reason.limit)
+    assert AssignmentMode.PREEMPT is found.mode
+    assert (RejectionCause.INSUFFICIENT, 1, 1) == (reason.cause, reason.missing, reason.limit)
     assert {"a/cpu"} == {str(column) for column in found.needed}
     assert "Preempt" == found.pod_sets[0].attempts[0].preemption
 
@@ -208,7 +210,7 @@ def test_a_request_within_nominal_quota_asks_the_oracle_even_when_the_queue_is_o
     market.neighbour({"a": {"cpu": 2}}, cohort="team")
     market.use("a/cpu", 6)
 
-    assert Mode.PREEMPT is market.assign(workload(pods(cpu=4))).mode
+    assert AssignmentMode.PREEMPT is market.assign(workload(pods(cpu=4))).mode
     assert [("a/cpu", 4)] == market.asked
 
 
@@ -221,7 +223,7 @@ def test_a_request_above_nominal_quota_in_a_flat_cohort_never_preempts() -> None
 
     found = market.assign(workload(pods(cpu=5)))
 
-    assert Mode.NO_FIT is found.mode
+    assert AssignmentMode.NO_FIT is found.mode
     assert WaitReason.WAITING_FOR_QUOTA is found.no_fit
     assert [] == market.asked
 
@@ -241,7 +243,7 @@ def test_preempting_while_borrowing_has_to_be_allowed(
     market.neighbour({"a": {"cpu": 4}}, cohort="team")
     market.use("a/cpu", 4)
 
-    assert Mode.PREEMPT is market.assign(workload(pods(cpu=5))).mode
+    assert AssignmentMode.PREEMPT is market.assign(workload(pods(cpu=5))).mode
 
 
 def test_a_subtree_that_could_hold_the_request_may_reclaim_from_outside() -> None:
@@ -251,7 +253,7 @@ def test_a_subtree_that_could_hold_the_request_may_reclaim_from_outside() -> Non
     outside = market.neighbour({"a": {"cpu": 0}}, cohort="large")
     market.use("a/cpu", 5, outside)
 
-    assert Mode.PREEMPT is market.assign(workload(pods(cpu=3))).mode
+    assert AssignmentMode.PREEMPT is market.assign(workload(pods(cpu=3))).mode
     assert [("a/cpu", 3)] == market.asked
 
 
@@ -279,7 +281,7 @@ def test_a_group_that_fails_reports_every_member_why() -> None:
         )
     )
 
-    assert Mode.NO_FIT is found.mode
+    assert AssignmentMode.NO_FIT is found.mode
     assert [5, 5] == [each.reasons[0].requested for each in found.pod_sets]
 
 
@@ -304,7 +306,7 @@ def test_flavors_turned_down_in_a_group_that_fits_count_beside_the_group_that_do
 
     found = market.assign(workload(pods(tpu=1, cpu=2)))
 
-    assert [(Cause.EXCEEDS_MAX, "b", "cpu")] == causes(found)
+    assert [(RejectionCause.EXCEEDS_MAX, "b", "cpu")] == causes(found)
     assert WaitReason.NO_MATCHING_FLAVOR is found.no_fit
 
 
@@ -313,7 +315,7 @@ def test_next_to_an_undeclared_resource_a_flavor_that_was_turned_down_gives_the_
 
     found = market.assign(workload(pods(tpu=2, cpu=1)))
 
-    assert [(Cause.UNDECLARED, "", "cpu")] == causes(found)
+    assert [(RejectionCause.UNDECLARED, "", "cpu")] == causes(found)
     assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
 
 

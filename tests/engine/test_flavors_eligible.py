@@ -23,17 +23,17 @@ from kuota.api.core import (
 )
 from kuota.api.topology_codec import HOSTNAME, Domain, compact
 from kuota.api.workload import TopologyAssignment, TopologyRequest
-from kuota.engine.assignment import Assignment, Mode
+from kuota.engine.assignment import AssignmentMode, WorkloadAssignment
 from kuota.engine.model import (
-    Assigned,
     PodSet,
+    PodSetReservation,
     Reservation,
     ResourceFlavor,
     Topology,
     Workload,
 )
 from kuota.engine.placement import Placement, PlacementRequest, PlacementResult
-from kuota.engine.reasons import Cause, WaitReason
+from kuota.engine.reasons import RejectionCause, WaitReason
 
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 TOLERATES = Toleration(key="spot", operator="Equal", value="yes", effect="NoSchedule")
@@ -63,53 +63,61 @@ def affinity(*terms: tuple[str, str, list[str]]) -> PodSpec:
     )
 
 
-def on_flavor_a(flavor: ResourceFlavor, spec: PodSpec | None = None) -> Assignment:
+def on_flavor_a(flavor: ResourceFlavor, spec: PodSpec | None = None) -> WorkloadAssignment:
     return OfferedQueue({"a": {"cpu": 9}}, flavors=[flavor]).assign(
         workload(pods(spec=spec, cpu=1))
     )
 
 
-def cause(assignment: Assignment) -> Cause:
+def cause(assignment: WorkloadAssignment) -> RejectionCause:
     return assignment.pod_sets[0].reasons[0].cause
 
 
 def test_a_taint_keeps_pods_away_that_do_not_tolerate_it() -> None:
     tainted = ResourceFlavor(name="a", taints=(SPOT,))
 
-    assert Cause.TAINT is cause(on_flavor_a(tainted))
-    assert Mode.FIT is on_flavor_a(tainted, PodSpec(tolerations=[TOLERATES])).mode
+    assert RejectionCause.TAINT is cause(on_flavor_a(tainted))
+    assert AssignmentMode.FIT is on_flavor_a(tainted, PodSpec(tolerations=[TOLERATES])).mode
 
 
 def test_the_toleration_of_the_flavor_itself_is_enough() -> None:
     flavor = ResourceFlavor(name="a", taints=(SPOT,), tolerations=(TOLERATES,))
 
-    assert Mode.FIT is on_flavor_a(flavor).mode
+    assert AssignmentMode.FIT is on_flavor_a(flavor).mode
 
 
 def test_a_taint_that_only_prefers_is_ignored() -> None:
     mild = Taint(key="spot", value="yes", effect="PreferNoSchedule")
 
-    assert Mode.FIT is on_flavor_a(ResourceFlavor(name="a", taints=(mild,))).mode
+    assert AssignmentMode.FIT is on_flavor_a(ResourceFlavor(name="a", taints=(mild,))).mode
 
 
 def test_a_selector_counts_only_for_labels_the_flavor_has() -> None:
-    assert Mode.FIT is on_flavor_a(ZONE_A, PodSpec(node_selector={"disk": "ssd"})).mode
-    assert Mode.FIT is on_flavor_a(ZONE_A, PodSpec(node_selector={"zone": "a"})).mode
-    assert Cause.AFFINITY is cause(on_flavor_a(ZONE_A, PodSpec(node_selector={"zone": "b"})))
-    assert Mode.FIT is on_flavor_a(ResourceFlavor(name="a"), PodSpec(node_selector={"z": "b"})).mode
+    assert AssignmentMode.FIT is on_flavor_a(ZONE_A, PodSpec(node_selector={"disk": "ssd"})).mode
+    assert AssignmentMode.FIT is on_flavor_a(ZONE_A, PodSpec(node_selector={"zone": "a"})).mode
+    assert RejectionCause.AFFINITY is cause(
+        on_flavor_a(ZONE_A, PodSpec(node_selector={"zone": "b"}))
+    )
+    assert (
+        AssignmentMode.FIT
+        is on_flavor_a(ResourceFlavor(name="a"), PodSpec(node_selector={"z": "b"})).mode
+    )
 
 
 def test_affinity_with_a_term_about_other_labels_is_ignored() -> None:
     other_zone = ("zone", "In", ["b"])
 
-    assert Cause.AFFINITY is cause(on_flavor_a(ZONE_A, affinity(other_zone)))
-    assert Mode.FIT is on_flavor_a(ZONE_A, affinity(other_zone, ("disk", "In", ["ssd"]))).mode
+    assert RejectionCause.AFFINITY is cause(on_flavor_a(ZONE_A, affinity(other_zone)))
+    assert (
+        AssignmentMode.FIT
+        is on_flavor_a(ZONE_A, affinity(other_zone, ("disk", "In", ["ssd"]))).mode
+    )
 
 
 def test_malformed_affinity_is_an_error_and_nothing_else_is_reported() -> None:
     found = on_flavor_a(ZONE_A, affinity(("zone", "Near", ["b"])))
 
-    assert Mode.NO_FIT is found.mode
+    assert AssignmentMode.NO_FIT is found.mode
     assert WaitReason.NO_MATCHING_FLAVOR is found.no_fit
     assert found.pod_sets[0].error
     assert () == found.pod_sets[0].reasons
@@ -118,7 +126,7 @@ def test_malformed_affinity_is_an_error_and_nothing_else_is_reported() -> None:
 def test_malformed_affinity_does_not_matter_where_another_term_matches() -> None:
     spec = affinity(("zone", "Near", ["b"]), ("zone", "In", ["a"]))
 
-    assert Mode.FIT is on_flavor_a(ZONE_A, spec).mode
+    assert AssignmentMode.FIT is on_flavor_a(ZONE_A, spec).mode
 
 
 def test_what_one_member_of_a_group_cannot_tolerate_keeps_all_away() -> None:
@@ -141,7 +149,7 @@ def test_a_missing_flavor_is_passed_over() -> None:
     found = market.assign(workload(pods(cpu=1)))
 
     assert [{"cpu": "b"}] == chosen(found)
-    assert Cause.FLAVOR_NOT_FOUND is found.pod_sets[0].attempts[0].reasons[0].cause
+    assert RejectionCause.FLAVOR_NOT_FOUND is found.pod_sets[0].attempts[0].reasons[0].cause
 
 
 def topology_market(
@@ -169,18 +177,18 @@ def placed_pods(level: str = "rack", *, cpu: int, credits: int = 0) -> PodSet:
 @pytest.mark.parametrize(
     ("flavors", "wanted", "loaded", "want"),
     [
-        (("plain",), placed_pods(cpu=1), True, Cause.NO_TOPOLOGY),
-        (("tas",), placed_pods(cpu=1), False, Cause.TOPOLOGY_NOT_LOADED),
-        (("tas",), placed_pods("block", cpu=1), True, Cause.TOPOLOGY_LEVEL),
-        (("tas", "plain"), pods(cpu=10), True, Cause.ONLY_TOPOLOGY),
+        (("plain",), placed_pods(cpu=1), True, RejectionCause.NO_TOPOLOGY),
+        (("tas",), placed_pods(cpu=1), False, RejectionCause.TOPOLOGY_NOT_LOADED),
+        (("tas",), placed_pods("block", cpu=1), True, RejectionCause.TOPOLOGY_LEVEL),
+        (("tas", "plain"), pods(cpu=10), True, RejectionCause.ONLY_TOPOLOGY),
     ],
 )
 def test_topology_rules_keep_pods_off_a_flavor(
-    flavors: tuple[str, ...], wanted: PodSet, loaded: bool, want: Cause
+    flavors: tuple[str, ...], wanted: PodSet, loaded: bool, want: RejectionCause
 ) -> None:
     found = topology_market(*flavors, loaded=loaded).assign(workload(wanted))
 
-    assert Mode.NO_FIT is found.mode
+    assert AssignmentMode.NO_FIT is found.mode
     assert want is cause(found)
 
 
@@ -193,7 +201,7 @@ def test_pods_that_ask_for_topology_get_a_flavor_that_has_it() -> None:
 def test_a_queue_of_topology_flavors_alone_takes_plain_pods() -> None:
     found = topology_market("tas").assign(workload(pods(cpu=1)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert found.pod_sets[0].topology is None
 
 
@@ -210,7 +218,7 @@ def test_resources_that_no_pod_asks_for_need_no_topology() -> None:
 
     found = market.assign(workload(placed_pods(cpu=1, credits=3)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert {"cpu": "tas", "credits": "plain"} == chosen(found)[0]
 
 
@@ -219,7 +227,7 @@ def test_a_leader_that_asks_for_nothing_goes_where_its_group_is_placed() -> None
 
     found = market.assign(workload(pods("leader", group="g"), pods("worker", group="g", cpu=2)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert [{"cpu": "tas"}, {"cpu": "tas"}] == chosen(found)
 
 
@@ -235,7 +243,7 @@ def test_pods_on_two_topology_flavors_or_on_none_are_an_error() -> None:
         none.assign(workload(idle)),
         OfferedQueue().assign(workload(pods())),
     ):
-        assert Mode.NO_FIT is found.mode
+        assert AssignmentMode.NO_FIT is found.mode
         assert found.pod_sets[0].error
 
 
@@ -263,7 +271,7 @@ def test_pods_that_can_be_placed_are() -> None:
 
     found = market.assign(workload(placed_pods(cpu=1)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert TopologyAssignment() == found.pod_sets[0].topology
 
 
@@ -272,10 +280,10 @@ def test_pods_that_could_be_placed_if_others_left_need_preemption() -> None:
 
     found = market.assign(workload(placed_pods(cpu=1)))
 
-    assert Mode.PREEMPT is found.mode
-    assert Mode.PREEMPT is found.pod_sets[0].mode
+    assert AssignmentMode.PREEMPT is found.mode
+    assert AssignmentMode.PREEMPT is found.pod_sets[0].mode
     assert {"tas/cpu"} == {str(column) for column in found.needed}
-    assert Cause.PLACEMENT is cause(found)
+    assert RejectionCause.PLACEMENT is cause(found)
 
 
 def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
@@ -283,8 +291,8 @@ def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
 
     found = market.assign(workload(placed_pods(cpu=1)))
 
-    assert Mode.NO_FIT is found.mode
-    assert Mode.NO_FIT is found.pod_sets[0].mode
+    assert AssignmentMode.NO_FIT is found.mode
+    assert AssignmentMode.NO_FIT is found.pod_sets[0].mode
     assert WaitReason.TOPOLOGY_PLACEMENT_FAILED is found.no_fit
     assert WaitReason.TOPOLOGY_PLACEMENT_FAILED is found.pod_sets[0].attempts[0].no_fit
 
@@ -292,11 +300,13 @@ def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
 def test_a_workload_that_lost_a_node_is_not_asked_whether_an_empty_cluster_would_do() -> None:
     market = topology_market("tas", placement=FakePlacement(now=0, empty=0))
     place = compact((HOSTNAME,), [Domain(["n1"], 1)])
-    held = Assigned(name="main", flavors={"cpu": "tas"}, requests={}, count=1, topology=place)
+    held = PodSetReservation(
+        name="main", flavors={"cpu": "tas"}, requests={}, count=1, topology=place
+    )
     repairing = replace(
         workload(placed_pods(cpu=1)),
         reservation=Reservation(cluster_queue="cq", pod_sets=(held,), usage={}),
         unhealthy_nodes=("n1",),
     )
 
-    assert Mode.PREEMPT is market.assign(repairing).mode
+    assert AssignmentMode.PREEMPT is market.assign(repairing).mode

@@ -16,15 +16,15 @@ from engine.offers import (
     pods,
     workload,
 )
-from kuota.engine.assignment import Assignment, Mode, Possibility
+from kuota.engine.assignment import AssignmentMode, PreemptionPossibility, WorkloadAssignment
 from kuota.engine.fungibility import PreemptionMode, good_enough, preferred
 from kuota.engine.model import Fungibility, Quota
 
 DEFAULT = Fungibility()
 POSSIBILITIES = {
-    PreemptionMode.NO_CANDIDATES: Possibility.NO_CANDIDATES,
-    PreemptionMode.PREEMPT: Possibility.PREEMPT,
-    PreemptionMode.RECLAIM: Possibility.RECLAIM,
+    PreemptionMode.NO_CANDIDATES: PreemptionPossibility.NO_CANDIDATES,
+    PreemptionMode.PREEMPT: PreemptionPossibility.PREEMPT,
+    PreemptionMode.RECLAIM: PreemptionPossibility.RECLAIM,
 }
 granular_modes = st.tuples(st.sampled_from(PreemptionMode), st.integers(0, 3))
 rules = st.sampled_from([None, DEFAULT, TRY_BOTH, PREEMPTION_FIRST, STOP_AT_PREEMPT])
@@ -55,7 +55,7 @@ def _own(mode: PreemptionMode, height: int) -> Quota:
     return Quota(0 if mode is PreemptionMode.FIT and height else 1)
 
 
-def flavor(assignment: Assignment) -> str:
+def flavor(assignment: WorkloadAssignment) -> str:
     return chosen(assignment)[0].get("cpu", "")
 
 
@@ -104,14 +104,14 @@ def test_the_flavor_taken_follows_the_rules_of_the_queue(
 def test_a_flavor_without_candidates_counts_as_preemption_to_users() -> None:
     found = market((NONE, 0)).assign(workload(pods(cpu=1)))
 
-    assert Mode.PREEMPT is found.mode
+    assert AssignmentMode.PREEMPT is found.mode
     assert "NoCandidates" == found.pod_sets[0].attempts[0].preemption
 
 
 def test_a_clean_fit_forgets_the_reasons_of_flavors_tried_before() -> None:
     found = market((RECLAIM, 0), (FIT, 0)).assign(workload(pods(cpu=1)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert () == found.pod_sets[0].reasons
 
 
@@ -129,9 +129,9 @@ def test_a_mixed_flavor_can_pass_for_a_fit_when_preemption_goes_before_borrowing
 
     found = made.assign(workload(pods(cpu=1, memory=1)))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert () == found.pod_sets[0].reasons
-    assert Mode.PREEMPT is found.pod_sets[0].flavors["cpu"].mode
+    assert AssignmentMode.PREEMPT is found.pod_sets[0].flavors["cpu"].mode
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,8 @@ def test_the_preference_reports_which_resource_of_a_flavor_is_worst_even_without
 
     found = made.assign(workload(pods(cpu=1, gpu=1)))
 
-    assert Mode.PREEMPT is found.pod_sets[0].flavors["gpu"].mode
-    assert [(Mode.FIT, 1)] == [(each.mode, each.height) for each in found.pod_sets[0].attempts]
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.PREEMPT is found.pod_sets[0].flavors["gpu"].mode
+    assert [(AssignmentMode.FIT, 1)] == [
+        (each.mode, each.height) for each in found.pod_sets[0].attempts
+    ]
+    assert AssignmentMode.FIT is found.mode

@@ -10,16 +10,22 @@ from hypothesis import strategies as st
 from engine.offers import PREEMPTION_FIRST, STOP_AT_PREEMPT, TRY_BOTH, OfferedQueue, workload
 from kuota.api.core import Taint
 from kuota.engine.amounts import Amounts, FlavorResource
-from kuota.engine.assignment import Assignment, Mode, OracleResult, Possibility, ScanProgress
+from kuota.engine.assignment import (
+    AssignmentMode,
+    OracleResult,
+    PreemptionPossibility,
+    ScanProgress,
+    WorkloadAssignment,
+)
 from kuota.engine.model import Fungibility, PodSet, Quota, ResourceFlavor, Workload
-from kuota.engine.tree import Tree
+from kuota.engine.tree import QuotaTree
 
 FLAVORS = ("f0", "f1", "f2")
 RESOURCES = ("cpu", "memory", "pods")
 
 limits = st.none() | st.integers(0, 6)
 quotas = st.builds(Quota, st.integers(0, 8), limits, limits)
-verdicts = st.builds(OracleResult, st.sampled_from(Possibility), st.integers(0, 2))
+verdicts = st.builds(OracleResult, st.sampled_from(PreemptionPossibility), st.integers(0, 2))
 rules = st.sampled_from([Fungibility(), TRY_BOTH, PREEMPTION_FIRST, STOP_AT_PREEMPT])
 
 
@@ -47,7 +53,7 @@ def markets(draw: st.DrawFn) -> OfferedQueue:
     return market
 
 
-def _answer(result: OracleResult) -> tuple[Possibility, int]:
+def _answer(result: OracleResult) -> tuple[PreemptionPossibility, int]:
     return result.possibility, result.height
 
 
@@ -89,7 +95,7 @@ bookmarks = st.none() | st.builds(
 )
 
 
-def recounted(assignment: Assignment) -> Amounts:
+def recounted(assignment: WorkloadAssignment) -> Amounts:
     total: Amounts = {}
     for each in assignment.pod_sets:
         for resource, choice in each.flavors.items():
@@ -99,7 +105,7 @@ def recounted(assignment: Assignment) -> Amounts:
     return total
 
 
-def used(tree: Tree) -> dict[tuple[str, str], int]:
+def used(tree: QuotaTree) -> dict[tuple[str, str], int]:
     nodes = [*tree.queues.values(), *tree.cohorts.values()]
     return {
         (node.name, str(column)): cell.used
@@ -121,7 +127,9 @@ def test_an_assignment_keeps_its_promises_and_changes_nothing(
     assert before == used(market.tree)
     assert market.assign(wanted, progress=progress) == found
     assert recounted(found) == found.usage
-    assert (Mode.NO_FIT is found.mode) == (found.no_fit is not None or not wanted.pod_sets)
+    assert (AssignmentMode.NO_FIT is found.mode) == (
+        found.no_fit is not None or not wanted.pod_sets
+    )
     if wanted.pod_sets:
         assert min(each.mode for each in found.pod_sets) is found.mode
 
@@ -135,10 +143,12 @@ def test_a_fit_has_room_in_the_tree_unless_preemption_goes_before_borrowing(
     found = market.assign(wanted)
 
     mixed = market.queue.spec.fungibility is PREEMPTION_FIRST
-    if found.mode is Mode.FIT and not mixed:
+    if found.mode is AssignmentMode.FIT and not mixed:
         assert market.queue.node.fits(found.usage)
         assert all(
-            choice.mode is Mode.FIT for each in found.pod_sets for choice in each.flavors.values()
+            choice.mode is AssignmentMode.FIT
+            for each in found.pod_sets
+            for choice in each.flavors.values()
         )
 
 
@@ -159,7 +169,7 @@ def test_flavors_that_were_found_stay_when_they_are_pinned(
     market: OfferedQueue, wanted: Workload
 ) -> None:
     found = market.assign(wanted)
-    if found.mode is Mode.NO_FIT:
+    if found.mode is AssignmentMode.NO_FIT:
         return
 
     again = market.assign(wanted, pinned=found.pinned)

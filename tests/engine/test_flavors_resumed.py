@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from engine.offers import STOP_AT_PREEMPT, OfferedQueue, chosen, pods, usage, workload
 from kuota.api.base import Key
-from kuota.engine.assignment import Mode, ScanProgress
-from kuota.engine.model import Assigned, Reservation, Workload
-from kuota.engine.reasons import Cause, WaitReason
-from kuota.engine.snapshot import Running
+from kuota.engine.assignment import AssignmentMode, ScanProgress
+from kuota.engine.model import PodSetReservation, Reservation, Workload
+from kuota.engine.reasons import RejectionCause, WaitReason
+from kuota.engine.snapshot import ChargedWorkload
 from kuota.engine.usage import Usage
 
 
@@ -56,21 +56,21 @@ def test_every_resource_of_the_chosen_flavor_is_bookmarked() -> None:
     found = market.assign(workload(pods(cpu=1, memory=1)))
 
     assert ({"cpu": 0, "memory": 0},) == found.progress.tried
-    assert {"cpu": Mode.PREEMPT, "memory": Mode.FIT} == {
+    assert {"cpu": AssignmentMode.PREEMPT, "memory": AssignmentMode.FIT} == {
         name: choice.mode for name, choice in found.pod_sets[0].flavors.items()
     }
 
 
-def held(flavor: str, **requests: int) -> Running:
+def held(flavor: str, **requests: int) -> ChargedWorkload:
     """A slice that runs with these requests on one flavor."""
-    assigned = Assigned(
+    assigned = PodSetReservation(
         name="main", flavors=dict.fromkeys(requests, flavor), requests=requests, count=1
     )
     old = Workload(
         key=Key("ns", "old"),
         reservation=Reservation(cluster_queue="q", pod_sets=(assigned,), usage={}),
     )
-    return Running(old, "q", Usage())
+    return ChargedWorkload(old, "q", Usage())
 
 
 def test_a_slice_keeps_the_flavor_of_the_one_it_replaces_and_asks_for_the_difference() -> None:
@@ -79,7 +79,7 @@ def test_a_slice_keeps_the_flavor_of_the_one_it_replaces_and_asks_for_the_differ
 
     found = market.assign(workload(pods(cpu=3, memory=2)), replaced=held("two", cpu=2, memory=2))
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert [{"memory": "two", "cpu": "two"}] == chosen(found)
     assert {"two/cpu": 1, "two/memory": 0} == usage(found)
     assert {"cpu": 3, "memory": 2} == found.pod_sets[0].requests
@@ -90,12 +90,12 @@ def test_a_slice_that_does_not_fit_beside_the_one_it_replaces_goes_nowhere_else(
 
     found = market.assign(workload(pods(cpu=4, memory=2)), replaced=held("one", cpu=2, memory=2))
 
-    assert Mode.NO_FIT is found.mode
+    assert AssignmentMode.NO_FIT is found.mode
     assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
     assert [
-        (Cause.EXCEEDS_MAX, "one", "cpu"),
-        (Cause.SLICE_FLAVOR, "two", "memory"),
-        (Cause.SLICE_FLAVOR, "two", "cpu"),
+        (RejectionCause.EXCEEDS_MAX, "one", "cpu"),
+        (RejectionCause.SLICE_FLAVOR, "two", "memory"),
+        (RejectionCause.SLICE_FLAVOR, "two", "cpu"),
     ] == [(each.cause, each.flavor, each.resource) for each in found.pod_sets[0].reasons]
 
 
@@ -105,6 +105,6 @@ def test_a_workload_with_a_reservation_keeps_its_flavors_whatever_the_quota_says
 
     found = market.assign(reserved)
 
-    assert Mode.FIT is found.mode
+    assert AssignmentMode.FIT is found.mode
     assert [{"cpu": "gone"}] == chosen(found)
     assert {"gone/cpu": 5} == usage(found)

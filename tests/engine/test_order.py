@@ -7,7 +7,7 @@ import pytest
 
 from build import flavor, job, local_queue, namespace, queue, running
 from kuota.api.gates import Gates
-from kuota.engine.decisions import Admit, Outcome, Preempt, Wait, Why
+from kuota.engine.decisions import Admit, Outcome, Preempt, Wait, WaitCause
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.model import Workload
@@ -74,7 +74,7 @@ def test_a_preemption_whose_victims_another_head_claimed_counts_as_skipped() -> 
     first, second = outcome.decisions
     assert isinstance(first, Preempt)
     assert isinstance(second, Wait)
-    assert Why.OVERLAP is second.why
+    assert WaitCause.OVERLAP is second.why
     assert {"b": 1} == outcome.skipped_preemptions
 
 
@@ -89,7 +89,7 @@ def test_a_preemption_that_leaves_too_little_room_after_another_head_counts_as_s
     first, second = outcome.decisions
     assert isinstance(first, Admit)
     assert isinstance(second, Wait)
-    assert Why.LOST_RACE is second.why
+    assert WaitCause.LOST_RACE is second.why
     assert {"b": 1} == outcome.skipped_preemptions
 
 

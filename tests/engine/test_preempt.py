@@ -7,7 +7,7 @@ import pytest
 
 from engine.stage import FAIR, GPU, Stage, preemptor
 from kuota.engine.policy import Policy
-from kuota.engine.preempt import OracleResult, Possibility, targets
+from kuota.engine.preempt import OracleResult, PreemptionPossibility, targets
 
 BOTH = pytest.mark.parametrize("policy", [Policy(), FAIR], ids=["classical", "fair"])
 
@@ -24,7 +24,7 @@ def possibilities(policy: Policy) -> Stage:
 @BOTH
 def test_the_oracle_says_reclaim_when_all_victims_are_of_other_queues(policy: Policy) -> None:
     stage = possibilities(policy)
-    assert stage.oracle("a", 2) == OracleResult(Possibility.RECLAIM, 0)
+    assert stage.oracle("a", 2) == OracleResult(PreemptionPossibility.RECLAIM, 0)
 
 
 @BOTH
@@ -32,18 +32,18 @@ def test_the_oracle_says_preempt_when_a_victim_is_of_the_same_queue(policy: Poli
     stage = Stage(policy)
     stage.queue("a", 4, "", within="LowerPriority")
     stage.run("low", "a", 3, priority=-1)
-    assert stage.oracle("a", 2) == OracleResult(Possibility.PREEMPT, 0)
+    assert stage.oracle("a", 2) == OracleResult(PreemptionPossibility.PREEMPT, 0)
 
 
 def test_one_own_victim_among_others_makes_it_preempt() -> None:
-    assert possibilities(Policy()).oracle("a", 4) == OracleResult(Possibility.PREEMPT, 0)
+    assert possibilities(Policy()).oracle("a", 4) == OracleResult(PreemptionPossibility.PREEMPT, 0)
 
 
 @BOTH
 def test_the_oracle_reports_the_current_height_without_victims(policy: Policy) -> None:
     stage = possibilities(policy)
-    assert stage.oracle("a", 7) == OracleResult(Possibility.NO_CANDIDATES, 1)
-    assert stage.oracle("b", 1) == OracleResult(Possibility.NO_CANDIDATES, 1)
+    assert stage.oracle("a", 7) == OracleResult(PreemptionPossibility.NO_CANDIDATES, 1)
+    assert stage.oracle("b", 1) == OracleResult(PreemptionPossibility.NO_CANDIDATES, 1)
 
 
 def test_the_oracle_reports_the_height_after_the_victims_are_gone() -> None:
@@ -52,12 +52,12 @@ def test_the_oracle_reports_the_height_after_the_victims_are_gone() -> None:
     stage.queue("b", 4)
     stage.run("low", "a", 6, priority=-1)
     stage.run("b1", "b", 2)
-    assert stage.oracle("a", 4) == OracleResult(Possibility.PREEMPT, 0)
-    assert stage.oracle("a", 5) == OracleResult(Possibility.PREEMPT, 1)
+    assert stage.oracle("a", 4) == OracleResult(PreemptionPossibility.PREEMPT, 0)
+    assert stage.oracle("a", 5) == OracleResult(PreemptionPossibility.PREEMPT, 1)
 
 
 def test_possibilities_rank_from_worst_to_best_and_print_as_kueue_names_them() -> None:
-    names = [str(each) for each in sorted(Possibility, reverse=True)]
+    names = [str(each) for each in sorted(PreemptionPossibility, reverse=True)]
     assert names == ["Reclaim", "Preempt", "NoCandidates"]
 
 

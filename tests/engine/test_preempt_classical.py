@@ -7,9 +7,9 @@ import pytest
 
 from engine.stage import GPU, Stage
 from kuota.engine.amounts import FlavorResource
+from kuota.engine.charged import ChargedWorkload
 from kuota.engine.model import Quota, Reservation, Workload
 from kuota.engine.policy import AdmissionFairSharing, Policy
-from kuota.engine.running import Running
 
 OWN = "InClusterQueue"
 RECLAIMED = "InCohortReclamation"
@@ -317,5 +317,5 @@ def test_without_a_reservation_time_a_workload_counts_as_reserved_now() -> None:
     timed = stage.run("unknown", "a", 2)
     reservation = Reservation(cluster_queue="a", pod_sets=(), usage=timed.usage.quota)
     untimed = Workload(key=timed.key, uid="unknown", reservation=reservation)
-    queue.running[timed.key] = Running(untimed, "a", timed.usage)
+    queue.running[timed.key] = ChargedWorkload(untimed, "a", timed.usage)
     assert stage.victims("a", 2, priority=1) == {"unknown": OWN}

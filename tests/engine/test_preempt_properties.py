@@ -19,9 +19,9 @@ from kuota.engine.candidates import (
 )
 from kuota.engine.model import Quota
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
-from kuota.engine.preempt import Possibility, Target
+from kuota.engine.preempt import PreemptionPossibility, Target
 from kuota.engine.snapshot import Queue
-from kuota.engine.tree import Node
+from kuota.engine.tree import QuotaNode
 from kuota.engine.usage import Usage
 
 CPU = FlavorResource("default", "cpu")
@@ -186,7 +186,7 @@ def test_usage_at_every_node_is_the_sum_of_what_spills_from_below(story: Story) 
                 assert cohort.cell(column).used == spilled(cohort, column)
 
 
-def spilled(cohort: Node, column: FlavorResource) -> int:
+def spilled(cohort: QuotaNode, column: FlavorResource) -> int:
     below = (*cohort.cohorts.values(), *cohort.queues.values())
     return sum(child.cell(column).spilled for child in below)
 
@@ -224,5 +224,5 @@ def test_the_oracle_agrees_with_the_search_for_that_column_alone(
     found = stage.victims(name, amount, priority=priority)
     result = stage.oracle(name, amount, priority=priority)
     own = "InClusterQueue" in found.values()
-    expected = Possibility.PREEMPT if own else Possibility.RECLAIM
-    assert result.possibility == (expected if found else Possibility.NO_CANDIDATES)
+    expected = PreemptionPossibility.PREEMPT if own else PreemptionPossibility.RECLAIM
+    assert result.possibility == (expected if found else PreemptionPossibility.NO_CANDIDATES)

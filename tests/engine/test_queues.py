@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kuota.api.base import Key
 from kuota.api.gates import Gates
 from kuota.engine.model import (
-    Assigned,
     ClusterQueue,
     Eviction,
     LocalQueue,
+    PodSetReservation,
     Reservation,
     Workload,
 )
@@ -206,7 +206,9 @@ def test_usage_counts_for_nothing_without_configuration_or_gate() -> None:
 
 def held(name: str, **fields: Any) -> Workload:
     """A workload with quota, all checks ready, and its topology still to come."""
-    pod_set = Assigned(name="main", flavors={}, requests={}, count=1, delayed_topology="Pending")
+    pod_set = PodSetReservation(
+        name="main", flavors={}, requests={}, count=1, delayed_topology="Pending"
+    )
     reservation = Reservation(cluster_queue="cq", pod_sets=(pod_set,), usage={})
     return job(name, reservation=reservation, checks={"prov": "Ready"}, **fields)
 

@@ -10,7 +10,7 @@ import pytest
 
 from build import cohort, column, flavor, job, queue, running
 from kuota.engine import state as state_module
-from kuota.engine.activity import Obstacle, obstacles
+from kuota.engine.activity import QueueObstacle, obstacles
 from kuota.engine.model import AdmissionCheck, ClusterQueue, Workload
 from kuota.engine.state import State
 
@@ -95,7 +95,7 @@ def test_only_queues_that_use_an_object_are_looked_at_when_it_changes(
 ) -> None:
     looked_at: list[str] = []
 
-    def counted(spec: ClusterQueue, *known: Mapping[str, Any]) -> tuple[Obstacle, ...]:
+    def counted(spec: ClusterQueue, *known: Mapping[str, Any]) -> tuple[QueueObstacle, ...]:
         looked_at.append(spec.name)
         return obstacles(spec, *known)
 

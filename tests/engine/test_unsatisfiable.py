@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import cohort, column, flavor, job, local_queue, namespace, queue, running
-from kuota.engine.assignment import Mode
+from kuota.engine.assignment import AssignmentMode
 from kuota.engine.decisions import Admit, Wait
 from kuota.engine.entry import Entry, Head
 from kuota.engine.model import ClusterQueue, Quota
@@ -221,5 +221,5 @@ def test_no_workload_is_admitted_beyond_a_reported_limit(
         head = Head(workload=probe, cluster_queue=name)
         entry = nominate(head, world.engine.snapshot(0.0), state.namespaces)
         assert isinstance(entry, Entry)
-        assert entry.assignment.mode in (Mode.NO_FIT, Mode.PREEMPT)
+        assert entry.assignment.mode in (AssignmentMode.NO_FIT, AssignmentMode.PREEMPT)
         assert entry.targets == ()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from build import cohort, column, queue
 from kuota.engine.model import Quota
-from kuota.engine.tree import Node, Tree, charge
+from kuota.engine.tree import QuotaNode, QuotaTree, charge
 from kuota.metrics.lending import lent_by_queue
 
 GPU = column("gpu")
@@ -17,9 +17,9 @@ GPU = column("gpu")
 
 def tree_of(
     *queues: tuple[str, str, Quota, int], cohorts: tuple[tuple[str, str, int], ...]
-) -> Tree:
+) -> QuotaTree:
     """Queues by name, cohort, quota and usage; cohorts by name, parent and quota."""
-    tree = Tree()
+    tree = QuotaTree()
     for name, parent, own in cohorts:
         spec = cohort(name, parent=parent, gpu=own)
         tree.put_cohort(name, parent, spec.groups, 1.0)
@@ -30,7 +30,7 @@ def tree_of(
     return tree
 
 
-def lent(tree: Tree, root: str = "root") -> dict[str, float]:
+def lent(tree: QuotaTree, root: str = "root") -> dict[str, float]:
     return dict(lent_by_queue(tree.cohorts[root], GPU))
 
 
@@ -109,7 +109,7 @@ def test_lent_and_borrowed_amounts_agree(given: list[tuple[str, int, int | None,
         assert sum(found.values()) == pytest.approx(borrowed)
 
 
-def _satisfied(root: Node) -> bool:
+def _satisfied(root: QuotaNode) -> bool:
     """Whether no subtree uses more than the tree can give it."""
     cells = [root.cells.get(GPU)]
     return all(each is None or each.used <= each.subtree for each in cells)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from kuota.api.base import Key
-from kuota.engine.assignment import Assignment, PodSetAssignment
+from kuota.engine.assignment import PodSetAssignment, WorkloadAssignment
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Wait
 from kuota.engine.model import Workload
-from kuota.engine.reasons import Cause, Reason
-from kuota.engine.tree import Node, available
+from kuota.engine.reasons import Reason, RejectionCause
+from kuota.engine.tree import QuotaNode, available
 from kuota.sim.simulation import Simulation
 
 
@@ -99,7 +99,7 @@ def why(key: Key, world: Simulation) -> list[str]:
     return lines
 
 
-def _obstacles(assignment: Assignment) -> Iterator[str]:
+def _obstacles(assignment: WorkloadAssignment) -> Iterator[str]:
     for pod_set in assignment.pod_sets:
         if pod_set.error:
             yield f"{pod_set.name}: {pod_set.error}"
@@ -110,11 +110,11 @@ def _obstacles(assignment: Assignment) -> Iterator[str]:
 def _obstacle(reason: Reason) -> str:
     column = f"{reason.flavor}/{reason.resource}"
     match reason.cause:
-        case Cause.EXCEEDS_MAX:
+        case RejectionCause.EXCEEDS_MAX:
             return f"{column} {reason.assumed} + {reason.requested} > {reason.limit}"
-        case Cause.INSUFFICIENT:
+        case RejectionCause.INSUFFICIENT:
             return f"{column} {reason.missing} more needed"
-        case Cause.UNDECLARED:
+        case RejectionCause.UNDECLARED:
             return f"{reason.resource} not offered"
         case _:
             return f"{reason.flavor} {reason.cause} {reason.detail}".rstrip()
@@ -127,7 +127,7 @@ def tree(world: Simulation) -> Iterator[str]:
         yield from _numbers(node)
 
 
-def _numbers(node: Node) -> Iterator[str]:
+def _numbers(node: QuotaNode) -> Iterator[str]:
     for column, cell in sorted(node.cells.items()):
         yield (
             f"{node.name} {column} quota {cell.subtree} local {cell.local} used {cell.used} "

@@ -11,7 +11,7 @@ from kuota.engine.explanation import Advice, Limit, Shortfall, Suggestion
 from kuota.engine.facts import EngineObject
 from kuota.engine.model import Quota
 from kuota.engine.policy import Policy
-from kuota.engine.reasons import Cause, Reason
+from kuota.engine.reasons import Reason, RejectionCause
 from kuota.sim.simulation import Simulation
 from kuota.view.build import Builder, Subject
 from kuota.view.plan import Plan, State
@@ -118,7 +118,12 @@ def test_amounts_that_are_needed_together_are_reported_together() -> None:
 
 def test_a_borrowing_limit_is_reported_with_its_owner() -> None:
     reason = Reason(
-        cause=Cause.INSUFFICIENT, flavor="spot", resource="gpu", requested=4, limit=1, missing=3
+        cause=RejectionCause.INSUFFICIENT,
+        flavor="spot",
+        resource="gpu",
+        requested=4,
+        limit=1,
+        missing=3,
     )
     lack = Shortfall(reason=reason, kind="ClusterQueue", where="a", limit=Limit.BORROWING)
     assert (

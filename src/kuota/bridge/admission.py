@@ -23,7 +23,7 @@ TIME_UP = "MaximumExecutionTimeExceeded"
 NO_RESERVATION = "The workload has no reservation"
 
 
-class Phase(StrEnum):
+class WorkloadPhase(StrEnum):
     """The progress of a workload."""
 
     PENDING = "pending"
@@ -32,21 +32,24 @@ class Phase(StrEnum):
     FINISHED = "finished"
 
 
-def phase(obj: Workload) -> Phase:
+def phase(obj: Workload) -> WorkloadPhase:
     """Return the furthest phase that the conditions show."""
     conditions = obj.status.conditions
     if is_true(conditions, "Finished"):
-        return Phase.FINISHED
+        return WorkloadPhase.FINISHED
     if is_true(conditions, "Admitted"):
-        return Phase.ADMITTED
+        return WorkloadPhase.ADMITTED
     if is_true(conditions, "QuotaReserved"):
-        return Phase.QUOTA_RESERVED
-    return Phase.PENDING
+        return WorkloadPhase.QUOTA_RESERVED
+    return WorkloadPhase.PENDING
 
 
-def lost_quota(before: Phase, after: Phase) -> bool:
+def lost_quota(before: WorkloadPhase, after: WorkloadPhase) -> bool:
     """Whether a workload had quota and is pending again."""
-    return before in (Phase.QUOTA_RESERVED, Phase.ADMITTED) and after is Phase.PENDING
+    return (
+        before in (WorkloadPhase.QUOTA_RESERVED, WorkloadPhase.ADMITTED)
+        and after is WorkloadPhase.PENDING
+    )
 
 
 def required_checks(queue: ClusterQueue, admission: Admission | None) -> tuple[str, ...]:

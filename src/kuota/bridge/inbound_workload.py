@@ -245,7 +245,7 @@ def _reservation(obj: api.Workload, gates: Gates) -> model.Reservation | None:
     )
 
 
-def assigned_pod_sets(obj: api.Workload, gates: Gates) -> tuple[model.Assigned, ...]:
+def assigned_pod_sets(obj: api.Workload, gates: Gates) -> tuple[model.PodSetReservation, ...]:
     """Return what the admission assigns to each pod set, without reclaimable pods."""
     admission = obj.status.admission
     gone = reclaimable(obj, gates)
@@ -256,13 +256,13 @@ def assigned_pod_sets(obj: api.Workload, gates: Gates) -> tuple[model.Assigned, 
     )
 
 
-def _assigned(psa: api.PodSetAssignment, count: int, reclaimed: int) -> model.Assigned:
+def _assigned(psa: api.PodSetAssignment, count: int, reclaimed: int) -> model.PodSetReservation:
     recorded = psa.count if psa.count is not None else count
     left = max(0, count - reclaimed)
     used = psa.resource_usage or {}
     requests = {name: max(0, units(amount, name)) for name, amount in used.items()}
     shrunk = left < recorded
-    return model.Assigned(
+    return model.PodSetReservation(
         name=psa.name,
         flavors=psa.flavors or {},
         requests=rescaled(requests, recorded, left) if shrunk else requests,
@@ -272,7 +272,7 @@ def _assigned(psa: api.PodSetAssignment, count: int, reclaimed: int) -> model.As
     )
 
 
-def usage_of(assigned: tuple[model.Assigned, ...]) -> Amounts:
+def usage_of(assigned: tuple[model.PodSetReservation, ...]) -> Amounts:
     """Return the usage of the pod sets. Resources without a flavor are not charged."""
     total: Amounts = {}
     for each in assigned:

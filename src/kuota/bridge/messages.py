@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kuota.api.quantity import text
-from kuota.engine.assignment import Assignment, Mode, PodSetAssignment
-from kuota.engine.decisions import Preempt, Victim, Wait, Why
+from kuota.engine.assignment import AssignmentMode, PodSetAssignment, WorkloadAssignment
+from kuota.engine.decisions import Preempt, Victim, Wait, WaitCause
 from kuota.engine.model import Workload
-from kuota.engine.reasons import Cause, PreemptionReason, Reason
+from kuota.engine.reasons import PreemptionReason, Reason, RejectionCause
 
 PREEMPTION_CAUSES = {
     PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
@@ -41,32 +41,36 @@ def _insufficient(reason: Reason) -> str:
     return f"{name} in flavor {reason.flavor}: {text(reason.missing, name)} more needed{where}"
 
 
-_REASONS: dict[Cause, Callable[[Reason], str]] = {
-    Cause.EXCEEDS_MAX: _exceeds,
-    Cause.INSUFFICIENT: _insufficient,
-    Cause.UNDECLARED: lambda r: f"resource {r.resource} is not offered by the ClusterQueue",
-    Cause.FLAVOR_NOT_FOUND: lambda r: f"flavor {r.flavor} does not exist",
-    Cause.TAINT: lambda r: f"flavor {r.flavor} has the untolerated taint {r.detail}",
-    Cause.AFFINITY: lambda r: f"flavor {r.flavor} does not match the node affinity",
-    Cause.NO_TOPOLOGY: lambda r: f"flavor {r.flavor} does not support topology",
-    Cause.ONLY_TOPOLOGY: lambda r: f"flavor {r.flavor} supports only topology-aware workloads",
-    Cause.TOPOLOGY_NOT_LOADED: lambda r: f"the topology of flavor {r.flavor} is not known",
-    Cause.TOPOLOGY_LEVEL: lambda r: f"flavor {r.flavor} has no topology level {r.detail}",
-    Cause.PLACEMENT: lambda r: f"flavor {r.flavor}: {r.detail}" if r.flavor else r.detail,
-    Cause.PINNED: lambda r: f"flavor {r.flavor} was not the one nominated",
-    Cause.RESTRICTED: lambda r: f"flavor {r.flavor} is not among those allowed",
-    Cause.SLICE_FLAVOR: lambda r: f"flavor {r.flavor}: the replaced slice uses {r.detail}",
+_REASONS: dict[RejectionCause, Callable[[Reason], str]] = {
+    RejectionCause.EXCEEDS_MAX: _exceeds,
+    RejectionCause.INSUFFICIENT: _insufficient,
+    RejectionCause.UNDECLARED: lambda r: (
+        f"resource {r.resource} is not offered by the ClusterQueue"
+    ),
+    RejectionCause.FLAVOR_NOT_FOUND: lambda r: f"flavor {r.flavor} does not exist",
+    RejectionCause.TAINT: lambda r: f"flavor {r.flavor} has the untolerated taint {r.detail}",
+    RejectionCause.AFFINITY: lambda r: f"flavor {r.flavor} does not match the node affinity",
+    RejectionCause.NO_TOPOLOGY: lambda r: f"flavor {r.flavor} does not support topology",
+    RejectionCause.ONLY_TOPOLOGY: lambda r: (
+        f"flavor {r.flavor} supports only topology-aware workloads"
+    ),
+    RejectionCause.TOPOLOGY_NOT_LOADED: lambda r: f"the topology of flavor {r.flavor} is not known",
+    RejectionCause.TOPOLOGY_LEVEL: lambda r: f"flavor {r.flavor} has no topology level {r.detail}",
+    RejectionCause.PLACEMENT: lambda r: f"flavor {r.flavor}: {r.detail}" if r.flavor else r.detail,
+    RejectionCause.PINNED: lambda r: f"flavor {r.flavor} was not the one nominated",
+    RejectionCause.RESTRICTED: lambda r: f"flavor {r.flavor} is not among those allowed",
+    RejectionCause.SLICE_FLAVOR: lambda r: f"flavor {r.flavor}: the replaced slice uses {r.detail}",
 }
 
 
-def assignment_text(assignment: Assignment | None) -> str:
+def assignment_text(assignment: WorkloadAssignment | None) -> str:
     """Return why the assignment does not fit, one clause per pod set; "" if it fits.
 
     The only pod set of a workload is not named.
     """
     pod_sets = assignment.pod_sets if assignment is not None else ()
     broken = [each for each in pod_sets if each.error]
-    unfit = [each for each in broken or pod_sets if each.mode is not Mode.FIT]
+    unfit = [each for each in broken or pod_sets if each.mode is not AssignmentMode.FIT]
     if len(pod_sets) == 1:
         return "".join(map(_obstacles, unfit))
     return "; ".join(f"pod set {each.name} got no flavor: {_obstacles(each)}" for each in unfit)
@@ -85,27 +89,29 @@ def wait_text(wait: Wait) -> str:
     return fixed(wait) if fixed else assignment_text(wait.assignment)
 
 
-_WAITS: dict[Why, Callable[[Wait], str]] = {
-    Why.LOST_RACE: lambda w: "another workload of this cycle took the quota first",
-    Why.OVERLAP: lambda w: "the workloads to preempt are already being preempted for another one",
-    Why.DEFERRED: lambda w: (
+_WAITS: dict[WaitCause, Callable[[Wait], str]] = {
+    WaitCause.LOST_RACE: lambda w: "another workload of this cycle took the quota first",
+    WaitCause.OVERLAP: lambda w: (
+        "the workloads to preempt are already being preempted for another one"
+    ),
+    WaitCause.DEFERRED: lambda w: (
         "the workloads to preempt are already being evicted for another one, which will suffice"
     ),
-    Why.GATED: lambda w: "preemption is needed, but a preemption gate is closed",
-    Why.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
-    Why.CHECKS_FAILED: lambda w: "some admission checks have failed",
-    Why.QUEUE_INACTIVE: lambda w: f"ClusterQueue {w.cluster_queue} is inactive",
-    Why.QUEUE_MISSING: lambda w: f"ClusterQueue {w.cluster_queue} does not exist",
-    Why.NAMESPACE_MISSING: lambda w: f'namespace "{w.workload.key.namespace}" does not exist',
-    Why.NAMESPACE_MISMATCH: lambda w: (
+    WaitCause.GATED: lambda w: "preemption is needed, but a preemption gate is closed",
+    WaitCause.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
+    WaitCause.CHECKS_FAILED: lambda w: "some admission checks have failed",
+    WaitCause.QUEUE_INACTIVE: lambda w: f"ClusterQueue {w.cluster_queue} is inactive",
+    WaitCause.QUEUE_MISSING: lambda w: f"ClusterQueue {w.cluster_queue} does not exist",
+    WaitCause.NAMESPACE_MISSING: lambda w: f'namespace "{w.workload.key.namespace}" does not exist',
+    WaitCause.NAMESPACE_MISMATCH: lambda w: (
         f'namespace "{w.workload.key.namespace}" does not match the selector of '
         f"ClusterQueue {w.cluster_queue}"
     ),
-    Why.INVALID: lambda w: "; ".join(w.details),
-    Why.BETTER_SIBLING: lambda w: "a variant with a preferred flavor is already admitted",
-    Why.INTERNAL_ERROR: lambda w: f"internal error: {'; '.join(w.details)}",
-    Why.CLASS_REJECTED: lambda w: "another workload with the same requests did not fit",
-    Why.FLAVOR_TOO_LOW: lambda w: (
+    WaitCause.INVALID: lambda w: "; ".join(w.details),
+    WaitCause.BETTER_SIBLING: lambda w: "a variant with a preferred flavor is already admitted",
+    WaitCause.INTERNAL_ERROR: lambda w: f"internal error: {'; '.join(w.details)}",
+    WaitCause.CLASS_REJECTED: lambda w: "another workload with the same requests did not fit",
+    WaitCause.FLAVOR_TOO_LOW: lambda w: (
         "a variant is admitted, and the queue does not migrate to this flavor"
     ),
 }

@@ -16,8 +16,8 @@ from kuota.api.base import Json, Key, is_true
 from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import units, written
 from kuota.api.workload import PREEMPTOR_UID, Admission, Workload
-from kuota.engine.assignment import Assignment, PodSetAssignment
-from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
+from kuota.engine.assignment import PodSetAssignment, WorkloadAssignment
+from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, WaitCause
 from kuota.engine.model import PodSet
 from kuota.engine.reasons import EvictionReason, WaitReason
 
@@ -113,13 +113,17 @@ class Outbound:
         ]
 
     def _wait(self, decision: Wait, now: float) -> list[Effect]:
-        if decision.why is Why.SECOND_PASS:
+        if decision.why is WaitCause.SECOND_PASS:
             return []
         if decision.workload.reservation is not None:
             key, note = decision.workload.key, wait_text(decision)
             return [Event.about(key, "SecondPassFailed", note, warning=True)]
         return self._pending(
-            decision, decision.reason, wait_text(decision), now, blocked=decision.why is Why.GATED
+            decision,
+            decision.reason,
+            wait_text(decision),
+            now,
+            blocked=decision.why is WaitCause.GATED,
         )
 
     def _pending(
@@ -244,7 +248,7 @@ def _patch(obj: Workload, status: Json) -> StatusPatch:
     return StatusPatch(key=obj.key, resource_version=version, status=status)
 
 
-def admission_json(queue: str, assignment: Assignment, sizes: Container[str] = ()) -> Json:
+def admission_json(queue: str, assignment: WorkloadAssignment, sizes: Container[str] = ()) -> Json:
     """Return the admission: flavors, usage of the resources with a flavor, and nodes if known."""
     return {
         "clusterQueue": queue,
@@ -272,7 +276,7 @@ def _places_json(given: PodSetAssignment) -> Json:
     return found
 
 
-def with_places(admission: Admission, assignment: Assignment) -> Json:
+def with_places(admission: Admission, assignment: WorkloadAssignment) -> Json:
     """Return a stored admission with the nodes of a second pass, and everything else unchanged."""
     places = {each.name: _places_json(each) for each in assignment.pod_sets}
     found: Json = msgspec.to_builtins(admission)

@@ -11,16 +11,16 @@ from kuota.api.base import Json, Key
 from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import difference
 from kuota.api.quantity import UNLIMITED, canonical, parse, written
-from kuota.engine.activity import Obstacle, flavor_names
+from kuota.engine.activity import QueueObstacle, flavor_names
 from kuota.engine.amounts import FlavorResource
+from kuota.engine.charged import UsageTotal
 from kuota.engine.consumed_usage import ConsumedUsage
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
 from kuota.engine.model import ClusterQueue, Struct, Topology
-from kuota.engine.running import UsageTotal
 from kuota.engine.snapshot import Queue
 from kuota.engine.state import State
-from kuota.engine.tree import Node
+from kuota.engine.tree import QuotaNode
 
 from .conditions import Conditions, timestamp
 
@@ -91,7 +91,7 @@ _NO_NAMESPACE = (
 )
 
 
-def active_condition(obstacles: tuple[Obstacle, ...], caveat: str = "") -> Active:
+def active_condition(obstacles: tuple[QueueObstacle, ...], caveat: str = "") -> Active:
     """Return the condition Active. The first obstacle gives the reason.
 
     The caveat is added to the message of an active queue.
@@ -269,7 +269,7 @@ def wanted_finalizers(have: list[str], *, deleting: bool, in_use: bool) -> list[
     return [each for each in have if each != FINALIZER]
 
 
-def _share(node: Node) -> Json:
+def _share(node: QuotaNode) -> Json:
     return {"weightedShare": share(node).published}
 
 

@@ -22,7 +22,7 @@ from kuota.bridge.effects import Effect, StatusPatch
 from kuota.bridge.job_pass.steps import awaits_start
 from kuota.bridge.outbound import Outbound, pending_reason
 from kuota.engine import model
-from kuota.engine.decisions import Decision, Wait, Why
+from kuota.engine.decisions import Decision, Wait, WaitCause
 from kuota.engine.engine import Engine
 from kuota.engine.reasons import RequeueReason
 from kuota.kube.clock import Clock
@@ -186,7 +186,9 @@ class PendingReports:
         rejected = self._rejected.get((queue.name, known.scheduling_hash))
         if rejected is not None and rejected.reason == reason:
             return replace(rejected, workload=known)
-        return Wait(workload=known, cluster_queue=queue.name, reason=reason, why=Why.CLASS_REJECTED)
+        return Wait(
+            workload=known, cluster_queue=queue.name, reason=reason, why=WaitCause.CLASS_REJECTED
+        )
 
     def _kept_out(self, queue: str, workload: model.Workload) -> bool:
         state = self._engine.state
@@ -197,7 +199,7 @@ class PendingReports:
         """Whether the Workload already shows the reason, with a recent message."""
         conditions = stored.obj.status.conditions
         # Controllers that open preemption gates look for their own condition.
-        if wait.why is Why.GATED and not is_true(conditions, "BlockedOnPreemptionGates"):
+        if wait.why is WaitCause.GATED and not is_true(conditions, "BlockedOnPreemptionGates"):
             return False
         if _reason(stored) != self._reason_of(wait):
             return False

@@ -17,7 +17,7 @@ from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.bridge.settings import charges_devices, policy
-from kuota.engine.domains import Nodes
+from kuota.engine.domains import NodeKnowledge
 from kuota.engine.engine import Engine
 from kuota.engine.policy import Policy
 from kuota.failures import tolerated
@@ -364,7 +364,7 @@ class System:
 
 
 def _engine(rules: Policy) -> Engine:
-    return Engine(rules, flush_batch_s=FLUSH_BATCH_S, nodes=Nodes.AWAITED)
+    return Engine(rules, flush_batch_s=FLUSH_BATCH_S, nodes=NodeKnowledge.AWAITED)
 
 
 def _world(client: Client, clock: Clock, lifecycle: LifecycleConfig, with_devices: bool) -> World:

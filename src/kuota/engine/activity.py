@@ -11,7 +11,7 @@ from kuota.api.kueue import MULTIKUEUE, PROVISIONING
 from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Struct, Topology
 
 
-class Inactive(StrEnum):
+class InactiveReason(StrEnum):
     """Reasons of condition Active=False, in the order in which they are reported."""
 
     TERMINATING = "Terminating"
@@ -28,10 +28,10 @@ class Inactive(StrEnum):
     QUEUE_INACTIVE = "ClusterQueueIsInactive"
 
 
-class Obstacle(Struct):
+class QueueObstacle(Struct):
     """One reason for being inactive, with the names of the objects or the faults it concerns."""
 
-    reason: Inactive
+    reason: InactiveReason
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -40,20 +40,24 @@ class Obstacle(Struct):
 
 
 _WORDS = {
-    Inactive.TERMINATING: "it is being deleted",
-    Inactive.INVALID: "its spec is invalid",
-    Inactive.STOPPED: "it is stopped",
-    Inactive.FLAVOR_NOT_FOUND: "it references missing ResourceFlavors",
-    Inactive.CHECK_NOT_FOUND: "it references missing AdmissionChecks",
-    Inactive.CHECK_INACTIVE: "it references AdmissionChecks that no controller reports as active",
-    Inactive.MULTIPLE_MULTIKUEUE: "it has several MultiKueue AdmissionChecks",
-    Inactive.MULTIKUEUE_PER_FLAVOR: "a MultiKueue AdmissionCheck is restricted to some flavors",
-    Inactive.MULTIKUEUE_AND_PROVISIONING: (
+    InactiveReason.TERMINATING: "it is being deleted",
+    InactiveReason.INVALID: "its spec is invalid",
+    InactiveReason.STOPPED: "it is stopped",
+    InactiveReason.FLAVOR_NOT_FOUND: "it references missing ResourceFlavors",
+    InactiveReason.CHECK_NOT_FOUND: "it references missing AdmissionChecks",
+    InactiveReason.CHECK_INACTIVE: (
+        "it references AdmissionChecks that no controller reports as active"
+    ),
+    InactiveReason.MULTIPLE_MULTIKUEUE: "it has several MultiKueue AdmissionChecks",
+    InactiveReason.MULTIKUEUE_PER_FLAVOR: (
+        "a MultiKueue AdmissionCheck is restricted to some flavors"
+    ),
+    InactiveReason.MULTIKUEUE_AND_PROVISIONING: (
         "it has both MultiKueue and ProvisioningRequest AdmissionChecks"
     ),
-    Inactive.TOPOLOGY_NOT_FOUND: "its flavors reference missing Topologies",
-    Inactive.QUEUE_MISSING: "its ClusterQueue does not exist",
-    Inactive.QUEUE_INACTIVE: "its ClusterQueue is inactive",
+    InactiveReason.TOPOLOGY_NOT_FOUND: "its flavors reference missing Topologies",
+    InactiveReason.QUEUE_MISSING: "its ClusterQueue does not exist",
+    InactiveReason.QUEUE_INACTIVE: "its ClusterQueue is inactive",
 }
 
 
@@ -66,7 +70,7 @@ def obstacles(
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
     topologies: Mapping[str, Topology],
-) -> tuple[Obstacle, ...]:
+) -> tuple[QueueObstacle, ...]:
     """Return every reason why a ClusterQueue is inactive, in report order; empty if active."""
     found = [
         *_own(spec),
@@ -74,54 +78,54 @@ def obstacles(
         *_checks(spec, checks),
         *_topologies(spec, flavors, checks, topologies),
     ]
-    order = list(Inactive)
+    order = list(InactiveReason)
     return tuple(sorted(found, key=lambda each: order.index(each.reason)))
 
 
-def local_obstacles(queue: LocalQueue, exists: bool, active: bool) -> tuple[Obstacle, ...]:
+def local_obstacles(queue: LocalQueue, exists: bool, active: bool) -> tuple[QueueObstacle, ...]:
     """Return the same for a LocalQueue, given whether its ClusterQueue exists and is active."""
     if queue.stop_policy != "None":
-        return (Obstacle(reason=Inactive.STOPPED),)
+        return (QueueObstacle(reason=InactiveReason.STOPPED),)
     if not exists:
-        return (Obstacle(reason=Inactive.QUEUE_MISSING, names=(queue.cluster_queue,)),)
+        return (QueueObstacle(reason=InactiveReason.QUEUE_MISSING, names=(queue.cluster_queue,)),)
     if not active:
-        return (Obstacle(reason=Inactive.QUEUE_INACTIVE, names=(queue.cluster_queue,)),)
+        return (QueueObstacle(reason=InactiveReason.QUEUE_INACTIVE, names=(queue.cluster_queue,)),)
     return ()
 
 
-def _own(spec: ClusterQueue) -> Iterator[Obstacle]:
+def _own(spec: ClusterQueue) -> Iterator[QueueObstacle]:
     if spec.deleting:
-        yield Obstacle(reason=Inactive.TERMINATING)
+        yield QueueObstacle(reason=InactiveReason.TERMINATING)
     if spec.faults:
-        yield Obstacle(reason=Inactive.INVALID, names=spec.faults)
+        yield QueueObstacle(reason=InactiveReason.INVALID, names=spec.faults)
     if spec.stop_policy != "None":
-        yield Obstacle(reason=Inactive.STOPPED)
+        yield QueueObstacle(reason=InactiveReason.STOPPED)
 
 
-def _flavors(spec: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[Obstacle]:
+def _flavors(spec: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[QueueObstacle]:
     missing = tuple(sorted(name for name in flavor_names(spec) if name not in flavors))
     if missing:
-        yield Obstacle(reason=Inactive.FLAVOR_NOT_FOUND, names=missing)
+        yield QueueObstacle(reason=InactiveReason.FLAVOR_NOT_FOUND, names=missing)
 
 
-def _checks(spec: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> Iterator[Obstacle]:
+def _checks(spec: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> Iterator[QueueObstacle]:
     names = [rule.name for rule in spec.checks]
     missing = tuple(sorted(name for name in names if name not in checks))
     if missing:
-        yield Obstacle(reason=Inactive.CHECK_NOT_FOUND, names=missing)
+        yield QueueObstacle(reason=InactiveReason.CHECK_NOT_FOUND, names=missing)
     idle = tuple(sorted(name for name in names if name in checks and not checks[name].active))
     if idle:
-        yield Obstacle(reason=Inactive.CHECK_INACTIVE, names=idle)
+        yield QueueObstacle(reason=InactiveReason.CHECK_INACTIVE, names=idle)
     multikueue = _of(spec, checks, MULTIKUEUE)
     if len(multikueue) > 1:
-        yield Obstacle(reason=Inactive.MULTIPLE_MULTIKUEUE, names=multikueue)
+        yield QueueObstacle(reason=InactiveReason.MULTIPLE_MULTIKUEUE, names=multikueue)
     partial = tuple(r.name for r in spec.checks if r.name in multikueue and r.flavors)
     if partial:
-        yield Obstacle(reason=Inactive.MULTIKUEUE_PER_FLAVOR, names=partial)
+        yield QueueObstacle(reason=InactiveReason.MULTIKUEUE_PER_FLAVOR, names=partial)
     provisioning = _of(spec, checks, PROVISIONING)
     if multikueue and provisioning:
         both = multikueue + provisioning
-        yield Obstacle(reason=Inactive.MULTIKUEUE_AND_PROVISIONING, names=both)
+        yield QueueObstacle(reason=InactiveReason.MULTIKUEUE_AND_PROVISIONING, names=both)
 
 
 def _of(
@@ -136,11 +140,11 @@ def _topologies(
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
     topologies: Mapping[str, Topology],
-) -> Iterator[Obstacle]:
+) -> Iterator[QueueObstacle]:
     """Missing Topologies. With MultiKueue, only the worker clusters need the Topologies."""
     if _of(spec, checks, MULTIKUEUE):
         return
     named = {flavors[name].topology for name in flavor_names(spec) if name in flavors}
     missing = tuple(sorted(name for name in named if name and name not in topologies))
     if missing:
-        yield Obstacle(reason=Inactive.TOPOLOGY_NOT_FOUND, names=missing)
+        yield QueueObstacle(reason=InactiveReason.TOPOLOGY_NOT_FOUND, names=missing)

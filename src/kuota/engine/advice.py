@@ -32,11 +32,11 @@ from .explanation import (
 from .model import ClusterQueue, Preemption, Workload
 from .nominate import plan
 from .preempt import targets
-from .reasons import Cause, Reason
-from .snapshot import Queue, Running, Snapshot
-from .tree import Node
+from .reasons import Reason, RejectionCause
+from .snapshot import ChargedWorkload, Queue, Snapshot
+from .tree import QuotaNode
 
-_HOPES = {Cause.INSUFFICIENT: 0, Cause.EXCEEDS_MAX: 1}
+_HOPES = {RejectionCause.INSUFFICIENT: 0, RejectionCause.EXCEEDS_MAX: 1}
 """The rank of a cause: 0 if waiting may help, higher if something has to change."""
 _EASIEST_FIRST = list(Advice)
 
@@ -58,7 +58,7 @@ def _about(reason: Reason, advice: Advice, **fields: Any) -> Suggestion:
 
 
 def _only_short(lacks: Sequence[Shortfall]) -> bool:
-    return all(each.reason.cause is Cause.INSUFFICIENT for each in lacks)
+    return all(each.reason.cause is RejectionCause.INSUFFICIENT for each in lacks)
 
 
 def _waits(lacks: Sequence[Shortfall]) -> Iterator[Suggestion]:
@@ -72,17 +72,17 @@ def _changes(lacks: Sequence[Shortfall], entry: Entry) -> Iterator[Suggestion]:
     for each in lacks:
         reason = each.reason
         match reason.cause:
-            case Cause.INSUFFICIENT:
+            case RejectionCause.INSUFFICIENT:
                 yield from _raised(each, queue, reason.missing)
-            case Cause.EXCEEDS_MAX:
+            case RejectionCause.EXCEEDS_MAX:
                 yield from _raised(each, queue, sub(reason.asked, reason.limit))
-            case Cause.UNDECLARED:
+            case RejectionCause.UNDECLARED:
                 yield _about(reason, Advice.OFFER_RESOURCE, **queue)
-            case Cause.TAINT:
+            case RejectionCause.TAINT:
                 yield _about(reason, Advice.TOLERATE, detail=reason.detail)
-            case Cause.AFFINITY:
+            case RejectionCause.AFFINITY:
                 yield _about(reason, Advice.MATCH_NODES)
-            case Cause.FLAVOR_NOT_FOUND:
+            case RejectionCause.FLAVOR_NOT_FOUND:
                 yield Suggestion(advice=Advice.CREATE, kind="ResourceFlavor", where=reason.flavor)
 
 
@@ -203,7 +203,9 @@ def protected(
 ) -> tuple[ProtectedWorkload, ...]:
     """Return the workloads that use a missing column, each with its protection; own queue first."""
     lacks = [lack.reason for each in tried for lack in each.lacks]
-    missing = {each.column: each.asked for each in lacks if each.cause is Cause.INSUFFICIENT}
+    missing = {
+        each.column: each.asked for each in lacks if each.cause is RejectionCause.INSUFFICIENT
+    }
     found = []
     for leaf in entry.queue.node.root.leaves() if missing else ():
         queue = snapshot.queues.get(leaf.name)
@@ -230,7 +232,7 @@ def _order(each: ProtectedWorkload) -> tuple[str, int, str]:
 
 
 def _shield(
-    running: Running,
+    running: ChargedWorkload,
     queue: Queue,
     entry: Entry,
     missing: dict[FlavorResource, int],
@@ -266,10 +268,10 @@ def _shield(
     return ProtectionReason.NOT_ENOUGH, name, ""
 
 
-def _beside(node: Node, home: Node) -> Iterator[Node]:
+def _beside(node: QuotaNode, home: QuotaNode) -> Iterator[QuotaNode]:
     """Yield the queue and the cohorts above it that do not contain the preemptor."""
     around = set(home.ancestors())
-    at: Node | None = node
+    at: QuotaNode | None = node
     while at is not None and at not in around:
         yield at
         at = at.parent

@@ -32,7 +32,7 @@ from .model import (
     Topology,
     Workload,
 )
-from .tree import Node
+from .tree import QuotaNode
 
 Membership = tuple[str, str, str]
 """The LocalQueue of a Workload, the ClusterQueue it is queued in, and the one it has quota in."""
@@ -147,7 +147,7 @@ class ChangeTracker:
         affected.cluster_queues.add(name)
         affected.local_queues.update(self._engine.queues.local_queues_of(name))
 
-    def _tree(self, node: Node | None, affected: AffectedQueues) -> None:
+    def _tree(self, node: QuotaNode | None, affected: AffectedQueues) -> None:
         """Add the whole tree, because quota affects the share of every node that may borrow it."""
         if node is None or node.cyclic or not self._shares:
             return

@@ -16,7 +16,7 @@ from .reasons import Reason, WaitReason
 from .usage import PlacedPods
 
 
-class Mode(IntEnum):
+class AssignmentMode(IntEnum):
     """How well an assignment fits, worst to best."""
 
     NO_FIT = 0
@@ -28,7 +28,7 @@ class Mode(IntEnum):
         return self.name.title().replace("_", "")
 
 
-class Possibility(IntEnum):
+class PreemptionPossibility(IntEnum):
     """What preemption can achieve for one column, worst to best.
 
     RECLAIM needs no victim in the own queue.
@@ -45,7 +45,7 @@ class Possibility(IntEnum):
 class OracleResult(msgspec.Struct, frozen=True, gc=False):
     """The answer of the preemption oracle, and the borrowing height after the preemption."""
 
-    possibility: Possibility
+    possibility: PreemptionPossibility
     height: int
 
 
@@ -57,12 +57,12 @@ class FlavorAssignment(Struct):
     """
 
     flavor: str
-    mode: Mode
+    mode: AssignmentMode
     height: int = 0
     tried: int | None = None
 
 
-class Attempt(Struct):
+class FlavorAttempt(Struct):
     """One flavor that was tried for one resource group, with the result.
 
     `preemption` is what the oracle found ("NoCandidates", "Preempt", "Reclaim"), or "" if it was
@@ -70,7 +70,7 @@ class Attempt(Struct):
     """
 
     flavor: str
-    mode: Mode
+    mode: AssignmentMode
     height: int = 0
     no_fit: WaitReason | None = None
     reasons: tuple[Reason, ...] = ()
@@ -90,7 +90,7 @@ class PodSetAssignment(Struct):
     requests: Requests
     flavors: dict[str, FlavorAssignment] = {}
     reasons: tuple[Reason, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[FlavorAttempt, ...] = ()
     error: str = ""
     delayed_topology: str = ""
     topology: TopologyAssignment | None = None
@@ -100,11 +100,11 @@ class PodSetAssignment(Struct):
         return self.topology is None and self.delayed_topology == "Pending"
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> AssignmentMode:
         if not self.reasons and not self.error:
-            return Mode.FIT
+            return AssignmentMode.FIT
         if self.error or not self.flavors:
-            return Mode.NO_FIT
+            return AssignmentMode.NO_FIT
         return min(each.mode for each in self.flavors.values())
 
 
@@ -133,7 +133,7 @@ class ScanProgress(Struct):
         return 0 if index is None else index + 1
 
 
-class Assignment(Struct):
+class WorkloadAssignment(Struct):
     """The flavors of a whole workload. Mode and height are those of its worst pod set.
 
     `usage` is what the workload would be charged: every pod set and resource with a flavor, minus
@@ -142,7 +142,7 @@ class Assignment(Struct):
 
     pod_sets: tuple[PodSetAssignment, ...]
     usage: Amounts
-    mode: Mode
+    mode: AssignmentMode
     height: int = 0
     no_fit: WaitReason | None = None
     progress: ScanProgress = ScanProgress()
@@ -155,7 +155,7 @@ class Assignment(Struct):
             FlavorResource(choice.flavor, resource)
             for pod_set in self.pod_sets
             for resource, choice in pod_set.flavors.items()
-            if choice.mode is Mode.PREEMPT
+            if choice.mode is AssignmentMode.PREEMPT
         )
 
     @property
@@ -176,11 +176,11 @@ class Assignment(Struct):
                 total[column] = add(total.get(column, 0), pod_set.requests.get(resource, 0))
         return total
 
-    def deferred(self) -> Assignment:
+    def deferred(self) -> WorkloadAssignment:
         """Return the same flavors as a fit that waits for evictions."""
-        return msgspec.structs.replace(self, mode=Mode.DEFERRED_FIT)
+        return msgspec.structs.replace(self, mode=AssignmentMode.DEFERRED_FIT)
 
     @classmethod
-    def nothing(cls) -> Assignment:
+    def nothing(cls) -> WorkloadAssignment:
         """Return the assignment of a workload that was not evaluated."""
-        return cls(pod_sets=(), usage={}, mode=Mode.NO_FIT)
+        return cls(pod_sets=(), usage={}, mode=AssignmentMode.NO_FIT)

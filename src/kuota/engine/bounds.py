@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from kuota.api.quantity import add, sub
 
 from .amounts import FlavorResource
-from .tree import Node
+from .tree import QuotaNode
 
 
-def binding(node: Node, column: FlavorResource) -> Node:
+def binding(node: QuotaNode, column: FlavorResource) -> QuotaNode:
     """Return the node that limits the column: a node with a borrowing limit, or the root.
 
     If several nodes limit it equally, the highest one is returned.
@@ -29,7 +29,7 @@ def binding(node: Node, column: FlavorResource) -> Node:
     return bound
 
 
-def ceiling(node: Node, column: FlavorResource) -> Node:
+def ceiling(node: QuotaNode, column: FlavorResource) -> QuotaNode:
     """Like `binding`, but for the maximum that is possible when nothing is used."""
     bound, *below = reversed((node, *node.ancestors()))
     for each in below:
@@ -41,14 +41,14 @@ def ceiling(node: Node, column: FlavorResource) -> Node:
 
 
 def unlent_quota(
-    node: Node, column: FlavorResource, *, used_too: bool = False
-) -> list[tuple[Node, int]]:
+    node: QuotaNode, column: FlavorResource, *, used_too: bool = False
+) -> list[tuple[QuotaNode, int]]:
     """Return the nodes with unused quota that a lending limit keeps from `node`, and how much.
 
     Only nodes beside the path to the root count, because `node` may use the quota on the path
     itself. With `used_too`, quota that its owner uses counts as well.
     """
-    found: list[tuple[Node, int]] = []
+    found: list[tuple[QuotaNode, int]] = []
     at = node
     for cohort in node.ancestors():
         for child in (*cohort.cohorts.values(), *cohort.queues.values()):
@@ -58,7 +58,9 @@ def unlent_quota(
     return sorted(found, key=lambda each: each[0].name)
 
 
-def _unlent_below(node: Node, column: FlavorResource, used_too: bool) -> Iterator[tuple[Node, int]]:
+def _unlent_below(
+    node: QuotaNode, column: FlavorResource, used_too: bool
+) -> Iterator[tuple[QuotaNode, int]]:
     cell = node.cells.get(column)
     kept = 0 if cell is None else cell.local if used_too else cell.free
     if kept > 0:

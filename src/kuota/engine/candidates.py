@@ -16,11 +16,11 @@ from heapq import merge
 import msgspec
 
 from .amounts import Amounts, FlavorResource
+from .charged import ChargedWorkload, by_rank
 from .model import Workload
 from .policy import Policy
 from .ranking import queue_timestamp
 from .reasons import PreemptionReason
-from .running import Running, by_rank
 from .snapshot import Queue, Snapshot
 from .tree import available
 
@@ -35,7 +35,7 @@ NEVER = ("Never", "")
 class Target(msgspec.Struct, frozen=True):
     """A running workload to preempt, and the reason."""
 
-    running: Running
+    running: ChargedWorkload
     reason: PreemptionReason
 
 
@@ -101,7 +101,7 @@ def max_victim_priority(rule: str, preemptor: int) -> float:
 
 def candidates_in(
     queue: Queue, rule: str, request: PreemptionRequest, *, leaving: bool, max_priority: float
-) -> Iterator[Running]:
+) -> Iterator[ChargedWorkload]:
     """Yield the candidates of a queue by rank: evicted ones if `leaving`, otherwise the others.
 
     A candidate uses a column that the request lacks, the policy allows its preemption, and its
@@ -142,7 +142,7 @@ def merged_candidates(
     *,
     leaving: bool,
     max_priority: float,
-) -> Iterator[Running]:
+) -> Iterator[ChargedWorkload]:
     """Merge `candidates_in` of several queues into one sequence, first victim first."""
     lines = [
         candidates_in(queue, rule, request, leaving=leaving, max_priority=max_priority)
@@ -154,7 +154,9 @@ def merged_candidates(
     return lines[0] if len(lines) == 1 else merge(*lines, key=by_rank)
 
 
-def sorted_candidates(candidates: Iterable[Running], request: PreemptionRequest) -> list[Running]:
+def sorted_candidates(
+    candidates: Iterable[ChargedWorkload], request: PreemptionRequest
+) -> list[ChargedWorkload]:
     """Sort candidates of any queues, first victim first, by the usage of LocalQueues as well.
 
     Evicted workloads come first, then those of other queues, then, within one queue, those of the
@@ -163,7 +165,7 @@ def sorted_candidates(candidates: Iterable[Running], request: PreemptionRequest)
     """
     home, snapshot = request.queue.name, request.snapshot
 
-    def compared(one: Running, other: Running) -> int:
+    def compared(one: ChargedWorkload, other: ChargedWorkload) -> int:
         mine = (not one.leaving, one.queue == home)
         theirs = (not other.leaving, other.queue == home)
         if mine == theirs and _compare_by_usage(one, other, snapshot):
@@ -176,7 +178,7 @@ def sorted_candidates(candidates: Iterable[Running], request: PreemptionRequest)
     return sorted(candidates, key=cmp_to_key(compared))
 
 
-def _compare_by_usage(one: Running, other: Running, snapshot: Snapshot) -> bool:
+def _compare_by_usage(one: ChargedWorkload, other: ChargedWorkload, snapshot: Snapshot) -> bool:
     return (
         snapshot.policy.admission_fair_sharing is not None
         and one.queue == other.queue

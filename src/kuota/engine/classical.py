@@ -21,10 +21,10 @@ from .candidates import (
     max_victim_priority,
     merged_candidates,
 )
+from .charged import ChargedWorkload
 from .reasons import PreemptionReason
-from .running import Running
 from .snapshot import Queue
-from .tree import Node
+from .tree import QuotaNode
 
 
 class CandidateSource:
@@ -36,7 +36,7 @@ class CandidateSource:
 
     __slots__ = ("hierarchy", "subtrees")
 
-    def __init__(self, node: Node, ancestor: Node, hierarchy: bool) -> None:
+    def __init__(self, node: QuotaNode, ancestor: QuotaNode, hierarchy: bool) -> None:
         self.hierarchy = hierarchy
         self.subtrees = [node]
         at = node.parent
@@ -59,7 +59,7 @@ class CandidatePool:
         self.own: list[Queue] = []
         self.sources: dict[str, CandidateSource] = {}
 
-    def add(self, queue: Queue, ancestor: Node, hierarchy: bool) -> None:
+    def add(self, queue: Queue, ancestor: QuotaNode, hierarchy: bool) -> None:
         self.sources[queue.name] = CandidateSource(queue.node, ancestor, hierarchy)
         (self.hierarchy if hierarchy else self.priority).append(queue)
 
@@ -102,7 +102,7 @@ def _pool(request: PreemptionRequest) -> CandidatePool:
     return pool
 
 
-def _fits_within_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
+def _fits_within_quota(node: QuotaNode, amounts: Amounts) -> tuple[bool, Amounts]:
     """Return whether the node's own quota holds the request, and the rest for its parent."""
     fits, rest = True, {}
     for column, amount in amounts.items():
@@ -113,7 +113,9 @@ def _fits_within_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
     return fits, rest
 
 
-def _over_quota(cohort: Node, visited: Node, needed: frozenset[FlavorResource]) -> Iterator[Node]:
+def _over_quota(
+    cohort: QuotaNode, visited: QuotaNode, needed: frozenset[FlavorResource]
+) -> Iterator[QuotaNode]:
     """Yield the queues below the cohort, but not below `visited`, that no quota protects."""
     for queue in cohort.queues.values():
         if queue is not visited and not queue.within_quota(needed):
@@ -162,7 +164,7 @@ def _attempt(
 
 def _ordered_candidates(
     request: PreemptionRequest, pool: CandidatePool, borrowing: bool
-) -> Iterator[Running]:
+) -> Iterator[ChargedWorkload]:
     """Yield hierarchy, priority and own candidates in this order, evicted ones before others."""
     rules, preemptor = request.queue.spec.preemption, request.workload
     cohort, within = rules.reclaim_within_cohort, rules.within_cluster_queue
@@ -194,7 +196,7 @@ def _borrowing_threshold(request: PreemptionRequest) -> float:
 
 
 def _reason(
-    running: Running, source: CandidateSource | None, request: PreemptionRequest
+    running: ChargedWorkload, source: CandidateSource | None, request: PreemptionRequest
 ) -> PreemptionReason:
     if source is None:
         return PreemptionReason.IN_CLUSTER_QUEUE

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ParamSpec, TypeVar
 
-from .decisions import Decision, Failure, Outcome, Wait, Why
+from .decisions import Decision, Failure, Outcome, Wait, WaitCause
 from .entry import Entry, Head
 from .model import Namespace
 from .nominate import nominate
@@ -43,7 +43,7 @@ def decide(
         decisions: list[Decision] = [each for each in nominated if isinstance(each, Wait)]
         entries = [each for each in nominated if isinstance(each, Entry)]
         # Under fair sharing a new head takes precedence over a second pass, which is retried later.
-        late = WaitReason.PENDING_EVALUATION, Why.SECOND_PASS
+        late = WaitReason.PENDING_EVALUATION, WaitCause.SECOND_PASS
         decisions += [entry.head.wait(*late) for entry in shadowed(entries, snapshot)]
         cycle_state = CycleState(snapshot)
         for entry in isolation.ordered(entries, decisions):
@@ -90,5 +90,5 @@ class FaultIsolation:
     def _failed(self, head: Head, error: Exception) -> Wait:
         self.failures.append(Failure(head.workload.key, error))
         details = (f"{type(error).__name__}: {error}",)
-        bug = WaitReason.INTERNAL_ERROR, Why.INTERNAL_ERROR, RequeueReason.INTERNAL_ERROR
+        bug = WaitReason.INTERNAL_ERROR, WaitCause.INTERNAL_ERROR, RequeueReason.INTERNAL_ERROR
         return head.wait(*bug, details)

@@ -14,12 +14,12 @@ import msgspec
 from kuota.api.base import Key
 
 from .amounts import Amounts
-from .assignment import Assignment
-from .model import Assigned, Instant, Reservation, Struct, Workload
+from .assignment import WorkloadAssignment
+from .model import Instant, PodSetReservation, Reservation, Struct, Workload
 from .reasons import EvictionReason, PreemptionReason, RequeueReason, WaitReason
 
 
-class Why(StrEnum):
+class WaitCause(StrEnum):
     """The detailed reason why a workload waits; more specific than the reason of its condition."""
 
     NO_FIT = "NoFit"
@@ -60,7 +60,7 @@ class Admit(Struct):
 
     workload: Workload
     cluster_queue: str
-    assignment: Assignment
+    assignment: WorkloadAssignment
     checks: tuple[str, ...] = ()
     second_pass: bool = False
     replaced: Workload | None = None
@@ -73,7 +73,7 @@ class Admit(Struct):
     def reservation(self, since: Instant | None = None) -> Reservation:
         """Return the reservation. Without a time it counts as the most recent one."""
         given = tuple(
-            Assigned(
+            PodSetReservation(
                 name=each.name,
                 flavors={name: choice.flavor for name, choice in each.flavors.items()},
                 requests=each.requests,
@@ -102,7 +102,7 @@ class Preempt(Struct):
     workload: Workload
     cluster_queue: str
     path: str
-    assignment: Assignment
+    assignment: WorkloadAssignment
     victims: tuple[Victim, ...]
 
 
@@ -114,7 +114,7 @@ class Migrate(Struct):
 
     workload: Workload
     cluster_queue: str
-    assignment: Assignment
+    assignment: WorkloadAssignment
     sibling: Workload
     leaving: bool = False
 
@@ -138,9 +138,9 @@ class Wait(Struct):
     workload: Workload
     cluster_queue: str
     reason: WaitReason
-    why: Why
+    why: WaitCause
     requeue: RequeueReason = RequeueReason.GENERIC
-    assignment: Assignment | None = None
+    assignment: WorkloadAssignment | None = None
     details: tuple[str, ...] = ()
 
 

@@ -10,14 +10,14 @@ from kuota.api.base import Key
 
 from .index import Index
 from .model import Node, PodUsage, ResourceFlavor, Topology
-from .node_placement import KeptResults, NodePlacement
+from .node_placement import NodePlacement, PlacementCache
 from .placement import NoPlacement, Placement, UnknownNodes
 from .policy import Policy
-from .topology.cluster import Cluster
+from .topology.cluster import ClusterCapacity
 from .usage import Usage, charge_places
 
 
-class Nodes(Enum):
+class NodeKnowledge(Enum):
     """What is known about nodes, and so whether pods can be placed.
 
     While nodes are AWAITED, work that needs a placement waits: some nodes may be unknown, and so
@@ -29,7 +29,7 @@ class Nodes(Enum):
     IGNORED = auto()
 
 
-class Domains:
+class TopologyDomains:
     """Keeps the domains of flavors with a topology. Refers to the objects of the engine's state.
 
     Methods that change something return the names of the ClusterQueues that it concerns.
@@ -43,9 +43,9 @@ class Domains:
         *,
         overlapping: bool,
     ) -> None:
-        self.cluster = Cluster(overlapping=overlapping)
-        self.nodes = Nodes.LISTED
-        self._kept = KeptResults()
+        self.cluster = ClusterCapacity(overlapping=overlapping)
+        self.nodes = NodeKnowledge.LISTED
+        self._kept = PlacementCache()
         self._flavors = flavors
         self._topologies = topologies
         self._by_flavor = by_flavor
@@ -53,11 +53,11 @@ class Domains:
     def placement(self, policy: Policy) -> Placement:
         """Return what places pods."""
         match self.nodes:
-            case Nodes.LISTED:
+            case NodeKnowledge.LISTED:
                 return NodePlacement(self.cluster, policy, self._kept)
-            case Nodes.AWAITED:
+            case NodeKnowledge.AWAITED:
                 return UnknownNodes()
-            case Nodes.IGNORED:
+            case NodeKnowledge.IGNORED:
                 return NoPlacement()
 
     def rebuild(self, flavors: Iterable[str]) -> set[str]:

@@ -10,7 +10,7 @@ from kuota.api.resources import pod_requests
 
 from .model import PodSet, ResourceFlavor, ResourceGroup
 from .placement import explicit, levels, topology_only
-from .reasons import Cause, Reason
+from .reasons import Reason, RejectionCause
 from .snapshot import Queue, Snapshot
 from .topology.slices import has_levels
 
@@ -24,7 +24,7 @@ def obstacle(
     """
     flavor = snapshot.flavors.get(name)
     if flavor is None:
-        return Reason(cause=Cause.FLAVOR_NOT_FOUND, flavor=name)
+        return Reason(cause=RejectionCause.FLAVOR_NOT_FOUND, flavor=name)
     if flavor.topology or pod_set.topology is not None:
         reason = _topology_obstacle(flavor, pod_set, group, queue, snapshot)
         if reason is not None:
@@ -34,9 +34,9 @@ def obstacle(
         taint = untolerated(flavor.taints, spec.tolerations, flavor.tolerations)
         if taint is not None:
             detail = f"{taint.key}={taint.value}:{taint.effect}"
-            return Reason(cause=Cause.TAINT, flavor=name, detail=detail)
+            return Reason(cause=RejectionCause.TAINT, flavor=name, detail=detail)
     if flavor.labels and not _labels_accept(flavor.labels, spec):
-        return Reason(cause=Cause.AFFINITY, flavor=name)
+        return Reason(cause=RejectionCause.AFFINITY, flavor=name)
     return None
 
 
@@ -61,18 +61,18 @@ def _topology_obstacle(
     if not explicit(pod_set):
         if not flavor.topology or topology_only(queue, snapshot):
             return None
-        return Reason(cause=Cause.ONLY_TOPOLOGY, flavor=flavor.name)
+        return Reason(cause=RejectionCause.ONLY_TOPOLOGY, flavor=flavor.name)
     if not flavor.topology:
         if _quota_only(group, pod_set):
             return None
-        return Reason(cause=Cause.NO_TOPOLOGY, flavor=flavor.name)
+        return Reason(cause=RejectionCause.NO_TOPOLOGY, flavor=flavor.name)
     topology = snapshot.topologies.get(flavor.topology)
     if topology is None:
-        return Reason(cause=Cause.TOPOLOGY_NOT_LOADED, flavor=flavor.name)
+        return Reason(cause=RejectionCause.TOPOLOGY_NOT_LOADED, flavor=flavor.name)
     if has_levels(pod_set.topology, topology.levels):
         return None
     missing = next((each for each in levels(pod_set) if each not in topology.levels), "")
-    return Reason(cause=Cause.TOPOLOGY_LEVEL, flavor=flavor.name, detail=missing)
+    return Reason(cause=RejectionCause.TOPOLOGY_LEVEL, flavor=flavor.name, detail=missing)
 
 
 def _quota_only(group: ResourceGroup, pod_set: PodSet) -> bool:

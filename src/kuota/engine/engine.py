@@ -16,8 +16,8 @@ from kuota.api.gates import Gate
 
 from .buckets import Pending
 from .cycle import decide
-from .decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
-from .domains import Nodes
+from .decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, WaitCause
+from .domains import NodeKnowledge
 from .explain import explain
 from .explanation import Explanation
 from .facts import (
@@ -68,7 +68,7 @@ class Engine:
         policy: Policy | None = None,
         *,
         flush_batch_s: float = 0.0,
-        nodes: Nodes = Nodes.LISTED,
+        nodes: NodeKnowledge = NodeKnowledge.LISTED,
     ) -> None:
         self.policy = policy or Policy()
         self.state = State(overlapping=self.policy.on(Gate.TASHandleOverlappingFlavors))
@@ -256,7 +256,7 @@ class Engine:
         )
         decided = {decision.workload.key: decision for decision in outcome.decisions}
         waits = (each for each in outcome.decisions if isinstance(each, Wait))
-        blocked = [each.workload.key for each in waits if each.why is Why.NOT_READY]
+        blocked = [each.workload.key for each in waits if each.why is WaitCause.NOT_READY]
         self._blocked_by_unready_pods = self._blocked_by_unready_pods or blocked
         for pending in taken:
             self.apply_decision(pending, decided.get(pending.key), now)

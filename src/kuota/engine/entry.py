@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import msgspec
 
-from .assignment import Assignment, ScanProgress
-from .decisions import Wait, Why
+from .assignment import ScanProgress, WorkloadAssignment
+from .decisions import Wait, WaitCause
 from .model import Instant, Workload
 from .policy import Policy
 from .preempt import Target
 from .ranking import queue_timestamp
 from .reasons import RequeueReason, WaitReason
-from .snapshot import Queue, Running
+from .snapshot import ChargedWorkload, Queue
 from .usage import Usage, added_places
 
 
@@ -28,7 +28,7 @@ class Head(msgspec.Struct, frozen=True):
     def wait(
         self,
         reason: WaitReason,
-        why: Why,
+        why: WaitCause,
         requeue: RequeueReason = RequeueReason.GENERIC,
         details: tuple[str, ...] = (),
     ) -> Wait:
@@ -53,9 +53,9 @@ class Entry:
         self.workload = head.workload
         self.queue = queue
         self.timestamp: Instant = queue_timestamp(head.workload, policy)
-        self.assignment = Assignment.nothing()
+        self.assignment = WorkloadAssignment.nothing()
         self.targets: tuple[Target, ...] = ()
-        self.replaced: Running | None = None
+        self.replaced: ChargedWorkload | None = None
 
     @property
     def usage(self) -> Usage:

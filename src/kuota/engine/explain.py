@@ -16,18 +16,18 @@ from msgspec.structs import replace
 
 from kuota.api.base import Key
 
-from .activity import Inactive, Obstacle
+from .activity import InactiveReason, QueueObstacle
 from .advice import protected, suggestions
-from .assignment import Assignment, Mode
+from .assignment import AssignmentMode, WorkloadAssignment
 from .bounds import binding, ceiling, unlent_quota
 from .cycle import FaultIsolation
-from .decisions import Wait, Why
+from .decisions import Wait, WaitCause
 from .entry import Entry, Head
 from .explanation import (
     Advice,
     Explanation,
     Limit,
-    Phase,
+    SchedulingPhase,
     Shortfall,
     Suggestion,
     TriedFlavor,
@@ -35,20 +35,20 @@ from .explanation import (
 )
 from .model import Instant, Workload
 from .nominate import nominate
-from .reasons import Cause, Reason, WaitReason
+from .reasons import Reason, RejectionCause, WaitReason
 from .settle import usage_to_reserve
 from .snapshot import Snapshot
-from .tree import Node
+from .tree import QuotaNode
 
 if TYPE_CHECKING:
     from .engine import Engine
 
-_OFF_QUOTA = (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX)
+_OFF_QUOTA = (RejectionCause.INSUFFICIENT, RejectionCause.EXCEEDS_MAX)
 _CREATES = {
-    Inactive.FLAVOR_NOT_FOUND: "ResourceFlavor",
-    Inactive.CHECK_NOT_FOUND: "AdmissionCheck",
-    Inactive.TOPOLOGY_NOT_FOUND: "Topology",
-    Inactive.QUEUE_MISSING: "ClusterQueue",
+    InactiveReason.FLAVOR_NOT_FOUND: "ResourceFlavor",
+    InactiveReason.CHECK_NOT_FOUND: "AdmissionCheck",
+    InactiveReason.TOPOLOGY_NOT_FOUND: "Topology",
+    InactiveReason.QUEUE_MISSING: "ClusterQueue",
 }
 
 
@@ -59,13 +59,13 @@ def explain(engine: Engine, key: Key, now: Instant) -> Explanation | None:
         return None
     base = _base(engine, workload)
     match base.phase:
-        case Phase.RESERVED:
+        case SchedulingPhase.RESERVED:
             checks = _open_checks(engine, workload, base.cluster_queue)
             advice = Suggestion(advice=Advice.WAIT_FOR_CHECKS, detail=", ".join(checks))
             return replace(base, checks=checks, suggestions=(advice,))
-        case Phase.UNQUEUED:
+        case SchedulingPhase.UNQUEUED:
             return _unqueued(engine, workload, base)
-        case Phase.WAITING:
+        case SchedulingPhase.WAITING:
             return _waiting(engine, workload, base, now)
         case _:
             return base
@@ -87,16 +87,16 @@ def _base(engine: Engine, workload: Workload) -> Explanation:
     )
 
 
-def _phase(engine: Engine, workload: Workload) -> Phase:
+def _phase(engine: Engine, workload: Workload) -> SchedulingPhase:
     if workload.finished:
-        return Phase.FINISHED
+        return SchedulingPhase.FINISHED
     if not workload.active:
-        return Phase.DEACTIVATED
+        return SchedulingPhase.DEACTIVATED
     if engine.state.running(workload.key) is not None or workload.reservation is not None:
-        return Phase.ADMITTED if workload.admitted else Phase.RESERVED
+        return SchedulingPhase.ADMITTED if workload.admitted else SchedulingPhase.RESERVED
     if engine.queues.queue_of(workload.key) is None:
-        return Phase.UNQUEUED
-    return Phase.WAITING
+        return SchedulingPhase.UNQUEUED
+    return SchedulingPhase.WAITING
 
 
 def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ..
 
 def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanation:
     """Explain a workload that is not queued: unusable queue, admission gate, or parent."""
-    found: tuple[Obstacle, ...] = ()
+    found: tuple[QueueObstacle, ...] = ()
     if workload.gated_by:
         reason = WaitReason.ADMISSION_GATED
         advice = [Suggestion(advice=Advice.CORRECT, detail=f"gated by {workload.gated_by}")]
@@ -126,7 +126,7 @@ def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanat
         advice = [_create("LocalQueue", workload.queue, workload.key.namespace)]
     else:
         found = engine.state.local_obstacles(workload.local_queue)
-        missing = any(each.reason is Inactive.QUEUE_MISSING for each in found)
+        missing = any(each.reason is InactiveReason.QUEUE_MISSING for each in found)
         reason = WaitReason.MISCONFIGURED if missing else WaitReason.SUSPENDED
         advice = list(_repairs(found, "LocalQueue", workload.queue))
     return replace(base, reason=reason, obstacles=found, suggestions=tuple(advice))
@@ -136,9 +136,9 @@ def _create(kind: str, name: str, detail: str = "") -> Suggestion:
     return Suggestion(advice=Advice.CREATE, kind=kind, where=name, detail=detail)
 
 
-def _repairs(obstacles: Iterable[Obstacle], kind: str, name: str) -> Iterator[Suggestion]:
+def _repairs(obstacles: Iterable[QueueObstacle], kind: str, name: str) -> Iterator[Suggestion]:
     for each in obstacles:
-        if each.reason is Inactive.STOPPED:
+        if each.reason is InactiveReason.STOPPED:
             yield Suggestion(advice=Advice.RESUME, kind=kind, where=name)
         elif each.reason in _CREATES:
             yield from (_create(_CREATES[each.reason], missing) for missing in each.names)
@@ -156,7 +156,7 @@ def _waiting(engine: Engine, workload: Workload, base: Explanation, now: Instant
             return _turned_away(engine, found, base)
         if found is None:
             return base
-        if found.assignment.mode is Mode.FIT or found.targets:
+        if found.assignment.mode is AssignmentMode.FIT or found.targets:
             return _held_up(engine, found, base, snapshot)
         return _short(found, base, snapshot)
 
@@ -167,16 +167,16 @@ def _turned_away(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
     namespace = wait.workload.key.namespace
     on_queue = partial(Suggestion, kind="ClusterQueue", where=name)
     match wait.why:
-        case Why.QUEUE_INACTIVE:
+        case WaitCause.QUEUE_INACTIVE:
             circle = on_queue(advice=Advice.ACTIVATE, detail="its cohorts form a cycle")
             advice = list(_repairs(obstacles, "ClusterQueue", name)) or [circle]
-        case Why.QUEUE_MISSING:
+        case WaitCause.QUEUE_MISSING:
             advice = [_create("ClusterQueue", name)]
-        case Why.NAMESPACE_MISSING:
+        case WaitCause.NAMESPACE_MISSING:
             advice = [_create("Namespace", namespace)]
-        case Why.NAMESPACE_MISMATCH:
+        case WaitCause.NAMESPACE_MISMATCH:
             advice = [on_queue(advice=Advice.ADMIT_NAMESPACE, detail=namespace)]
-        case Why.CHECKS_FAILED:
+        case WaitCause.CHECKS_FAILED:
             advice = [Suggestion(advice=Advice.WAIT_FOR_CHECKS)]
         case _:
             advice = [Suggestion(advice=Advice.CORRECT, detail=each) for each in wait.details]
@@ -234,13 +234,13 @@ def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
     """Explain a workload that does not fit and for which no victims were found."""
     assignment = entry.assignment
     tried = _tried(assignment, entry.queue.node)
-    no_fit = assignment.mode is Mode.NO_FIT
+    no_fit = assignment.mode is AssignmentMode.NO_FIT
     errors = tuple(each.error for each in assignment.pod_sets if each.error)
     advice = suggestions(entry, tried, snapshot)
     advice += [Suggestion(advice=Advice.CORRECT, detail=each) for each in errors]
     return replace(
         base,
-        why=Why.NO_FIT if no_fit else Why.NO_CANDIDATES,
+        why=WaitCause.NO_FIT if no_fit else WaitCause.NO_CANDIDATES,
         reason=assignment.no_fit if no_fit else WaitReason.WAITING_FOR_QUOTA,
         details=errors,
         tried=tried,
@@ -249,32 +249,34 @@ def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
     )
 
 
-def _tried(assignment: Assignment, node: Node) -> tuple[TriedFlavor, ...]:
+def _tried(assignment: WorkloadAssignment, node: QuotaNode) -> tuple[TriedFlavor, ...]:
     found = []
     for pod_set in assignment.pod_sets:
-        unplaced = tuple(each for each in pod_set.reasons if each.cause is Cause.PLACEMENT)
+        unplaced = tuple(each for each in pod_set.reasons if each.cause is RejectionCause.PLACEMENT)
         for attempt in pod_set.attempts:
             mode, reasons = attempt.mode, attempt.reasons
-            if mode is Mode.FIT and unplaced:
+            if mode is AssignmentMode.FIT and unplaced:
                 # There is enough quota, but the pods can be placed only after preemption.
                 mode, reasons = assignment.mode, (*reasons, *unplaced)
             lacks = tuple(_lack(reason, node) for reason in reasons)
             tried = TriedFlavor(pod_set=pod_set.name, flavor=attempt.flavor, mode=mode, lacks=lacks)
             found.append(tried)
-        loose = [each for each in pod_set.reasons if each.cause is Cause.UNDECLARED]
+        loose = [each for each in pod_set.reasons if each.cause is RejectionCause.UNDECLARED]
         if loose:
             lacks = tuple(Shortfall(reason=each) for each in loose)
             found.append(
-                TriedFlavor(pod_set=pod_set.name, flavor="", mode=Mode.NO_FIT, lacks=lacks)
+                TriedFlavor(
+                    pod_set=pod_set.name, flavor="", mode=AssignmentMode.NO_FIT, lacks=lacks
+                )
             )
     return tuple(found)
 
 
-def _lack(reason: Reason, node: Node) -> Shortfall:
+def _lack(reason: Reason, node: QuotaNode) -> Shortfall:
     if reason.cause not in _OFF_QUOTA:
         return Shortfall(reason=reason)
     column = reason.column
-    short = reason.cause is Cause.INSUFFICIENT
+    short = reason.cause is RejectionCause.INSUFFICIENT
     bound = (binding if short else ceiling)(node, column)
     root = bound.parent is None
     kept = unlent_quota(node, column, used_too=not short) if root else []
@@ -289,5 +291,5 @@ def _lack(reason: Reason, node: Node) -> Shortfall:
     )
 
 
-def _kind(node: Node) -> str:
+def _kind(node: QuotaNode) -> str:
     return "ClusterQueue" if node.is_queue else "Cohort"

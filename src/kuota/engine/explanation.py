@@ -7,14 +7,14 @@ from enum import StrEnum
 
 from kuota.api.base import Key
 
-from .activity import Obstacle
-from .assignment import Mode
-from .decisions import Why
+from .activity import QueueObstacle
+from .assignment import AssignmentMode
+from .decisions import WaitCause
 from .model import Struct
 from .reasons import Reason, WaitReason
 
 
-class Phase(StrEnum):
+class SchedulingPhase(StrEnum):
     """The progress of a workload towards admission."""
 
     ADMITTED = "Admitted"
@@ -60,7 +60,7 @@ class TriedFlavor(Struct):
 
     pod_set: str
     flavor: str
-    mode: Mode
+    mode: AssignmentMode
     lacks: tuple[Shortfall, ...] = ()
 
 
@@ -146,17 +146,17 @@ class Explanation(Struct):
     """
 
     workload: Key
-    phase: Phase
+    phase: SchedulingPhase
     local_queue: Key
     cluster_queue: str = ""
     priority: int = 0
     position: int | None = None
     waiting: int = 0
     last: str = ""
-    why: Why | None = None
+    why: WaitCause | None = None
     reason: WaitReason | None = None
     details: tuple[str, ...] = ()
-    obstacles: tuple[Obstacle, ...] = ()
+    obstacles: tuple[QueueObstacle, ...] = ()
     tried: tuple[TriedFlavor, ...] = ()
     protected: tuple[ProtectedWorkload, ...] = ()
     rivals: tuple[Key, ...] = ()

@@ -23,12 +23,12 @@ from .candidates import (
     max_victim_priority,
     merged_candidates,
 )
-from .fairness import Share, more_loaded, share
+from .charged import ChargedWorkload
+from .fairness import DominantResourceShare, more_loaded, share
 from .policy import FINAL_SHARE, INITIAL_SHARE
 from .reasons import PreemptionReason
-from .running import Running
 from .snapshot import Queue
-from .tree import Node
+from .tree import QuotaNode
 from .usage import Usage
 
 SortKey = tuple[bool, float, bool, Any]
@@ -39,18 +39,18 @@ class CandidateStream:
 
     __slots__ = ("_remaining", "head")
 
-    def __init__(self, candidates: Iterable[Running]) -> None:
-        self._remaining: Iterator[Running] = iter(candidates)
+    def __init__(self, candidates: Iterable[ChargedWorkload]) -> None:
+        self._remaining: Iterator[ChargedWorkload] = iter(candidates)
         self.head = next(self._remaining, None)
 
-    def pop(self) -> Running:
+    def pop(self) -> ChargedWorkload:
         """Remove and return the first candidate. There must be one."""
         head = self.head
         assert head is not None
         self.head = next(self._remaining, None)
         return head
 
-    def drain(self) -> Iterator[Running]:
+    def drain(self) -> Iterator[ChargedWorkload]:
         """Remove and return all remaining candidates, produced lazily."""
         head, drain = self.head, self._remaining
         self.head, self._remaining = None, iter(())
@@ -67,36 +67,38 @@ class TargetOrdering:
     Shares include the preemptor's request. They are cached until `invalidate_shares` is called.
     """
 
-    def __init__(self, request: PreemptionRequest, streams: dict[Node, CandidateStream]) -> None:
+    def __init__(
+        self, request: PreemptionRequest, streams: dict[QuotaNode, CandidateStream]
+    ) -> None:
         self._home = request.queue.node
         self._queues = request.snapshot.queues
         self._path = [self._home, *self._home.ancestors()]
-        self._shares: dict[Node, Share] = {}
+        self._shares: dict[QuotaNode, DominantResourceShare] = {}
         self._streams = streams
-        self._branches: dict[Node, list[Node]] = {}
-        self._heaps: dict[Node, list[tuple[SortKey, Node]]] = {}
-        self._stale: set[Node] = set()
+        self._branches: dict[QuotaNode, list[QuotaNode]] = {}
+        self._heaps: dict[QuotaNode, list[tuple[SortKey, QuotaNode]]] = {}
+        self._stale: set[QuotaNode] = set()
         for node in streams:
             self._add_branch(node)
 
-    def next_target(self) -> Node | None:
+    def next_target(self) -> QuotaNode | None:
         """Return the queue that gives up the next workload, or None if no queue is left."""
         root = self._path[-1]
         if not root.is_queue:
             return self._next_target_below(root)
         return root if root in self._streams and self._streams[root].head is not None else None
 
-    def stream(self, queue: Node) -> CandidateStream:
+    def stream(self, queue: QuotaNode) -> CandidateStream:
         """Return the remaining candidates of a queue."""
         return self._streams[queue]
 
-    def share(self, node: Node) -> Share:
+    def share(self, node: QuotaNode) -> DominantResourceShare:
         found = self._shares.get(node)
         if found is None:
             found = self._shares[node] = share(node)
         return found
 
-    def almost_lcas(self, queue: Node) -> tuple[Node, Node]:
+    def almost_lcas(self, queue: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
         """Return the two branches below the lowest common cohort of the preemptor and the queue.
 
         The first contains the preemptor. Fair sharing compares the shares of these two branches.
@@ -107,14 +109,14 @@ class TargetOrdering:
         ours = next(node for node in self._path if node.parent is theirs.parent)
         return ours, theirs
 
-    def invalidate_shares(self, running: Running) -> None:
+    def invalidate_shares(self, running: ChargedWorkload) -> None:
         """Drop the cached shares that removing this workload changed."""
-        node: Node | None = self._queues[running.queue].node
+        node: QuotaNode | None = self._queues[running.queue].node
         while node is not None:
             self._shares.pop(node, None)
             node = node.parent
 
-    def _add_branch(self, node: Node) -> None:
+    def _add_branch(self, node: QuotaNode) -> None:
         while (parent := node.parent) is not None:
             beside = self._branches.get(parent)
             if beside is not None:
@@ -123,7 +125,7 @@ class TargetOrdering:
             self._branches[parent] = [node]
             node = parent
 
-    def _next_target_below(self, cohort: Node) -> Node | None:
+    def _next_target_below(self, cohort: QuotaNode) -> QuotaNode | None:
         """Return the next target below a cohort.
 
         Branches that cannot be a target again are dropped.
@@ -145,7 +147,7 @@ class TargetOrdering:
             heappop(heap)
         return None
 
-    def _heap(self, cohort: Node) -> list[tuple[SortKey, Node]]:
+    def _heap(self, cohort: QuotaNode) -> list[tuple[SortKey, QuotaNode]]:
         heap = self._heaps.get(cohort)
         if heap is None:
             branches = self._branches.get(cohort, ())
@@ -154,13 +156,13 @@ class TargetOrdering:
             self._heaps[cohort] = heap
         return heap
 
-    def _eligible(self, node: Node) -> bool:
+    def _eligible(self, node: QuotaNode) -> bool:
         """Whether the node can be a target: it borrows or has the preemptor, and has candidates."""
         if node.is_queue and self._streams[node].head is None:
             return False
         return self.share(node).borrowing or node in self._path
 
-    def _sort_key(self, node: Node) -> SortKey:
+    def _sort_key(self, node: QuotaNode) -> SortKey:
         """Return the sort key of a branch; the smallest is the next target.
 
         Higher shares come first, then cohorts by name, then queues by their first candidate,
@@ -187,7 +189,7 @@ def victims(request: PreemptionRequest) -> tuple[Target, ...]:
         return fill_back(search.taken, request)
 
 
-def _streams(request: PreemptionRequest) -> dict[Node, CandidateStream]:
+def _streams(request: PreemptionRequest) -> dict[QuotaNode, CandidateStream]:
     """Return the candidates of the own queue and of queues that borrow needed columns."""
     rules, home = request.queue.spec.preemption, request.queue.node
     candidates_in = [(request.queue, rules.within_cluster_queue)]
@@ -206,7 +208,7 @@ def _streams(request: PreemptionRequest) -> dict[Node, CandidateStream]:
     return {node: stream for node, stream in streams if stream.head is not None}
 
 
-def _candidates(queue: Queue, rule: str, request: PreemptionRequest) -> Iterator[Running]:
+def _candidates(queue: Queue, rule: str, request: PreemptionRequest) -> Iterator[ChargedWorkload]:
     max_priority = max_victim_priority(rule, request.workload.priority)
     for leaving in (True, False):
         if queue.running.ranked(leaving):
@@ -222,10 +224,10 @@ class _Search:
         self._request = request
         self._home = request.queue.node
         self._snapshot = request.snapshot
-        self._retry: dict[Node, list[Iterable[Running]]] = {}
+        self._retry: dict[QuotaNode, list[Iterable[ChargedWorkload]]] = {}
         self.taken: list[Target] = []
 
-    def run(self, streams: dict[Node, CandidateStream]) -> bool:
+    def run(self, streams: dict[QuotaNode, CandidateStream]) -> bool:
         """Whether evicting the selected victims makes the request fit.
 
         If so, the request is still included in the usage.
@@ -273,7 +275,9 @@ class _Search:
             Gate.FairSharingPreemptWithinNominal
         ) and self._home.within_quota(self._request.needed)
 
-    def _acceptable(self, ordering: TargetOrdering, queue: Node, strategy: str) -> Running | None:
+    def _acceptable(
+        self, ordering: TargetOrdering, queue: QuotaNode, strategy: str
+    ) -> ChargedWorkload | None:
         """Return the queue's first acceptable candidate. Earlier ones are retried later."""
         ours, theirs = ordering.almost_lcas(queue)
         new, old = ordering.share(ours), ordering.share(theirs)
@@ -299,7 +303,9 @@ class _Search:
             retry.append((running,))
         return None
 
-    def _take(self, ordering: TargetOrdering, running: Running, reason: PreemptionReason) -> bool:
+    def _take(
+        self, ordering: TargetOrdering, running: ChargedWorkload, reason: PreemptionReason
+    ) -> bool:
         """Remove a victim.
 
         Returns whether the request fits now, not counting the request itself.

@@ -16,10 +16,10 @@ import msgspec
 from kuota.api.quantity import UNLIMITED, add
 
 from .amounts import FlavorResource
-from .tree import Node
+from .tree import QuotaNode
 
 
-class Share(msgspec.Struct, frozen=True, gc=False):
+class DominantResourceShare(msgspec.Struct, frozen=True, gc=False):
     """The share of one node. `ratio` is unweighted; `borrowed` are the columns over quota.
 
     A borrowing node has a share of zero if nothing can be lent. `dominant` is for display only.
@@ -60,17 +60,17 @@ class Share(msgspec.Struct, frozen=True, gc=False):
         return UNLIMITED if self.infinite else math.ceil(self.weighted)
 
 
-def more_loaded(one: Share, other: Share) -> bool:
+def more_loaded(one: DominantResourceShare, other: DominantResourceShare) -> bool:
     return one.load > other.load
 
 
-def share(node: Node) -> Share:
+def share(node: QuotaNode) -> DominantResourceShare:
     """Return the share of a queue or cohort with its current usage. The share of a root is 0.
 
     Usage of columns that no node at or below this one declares is ignored.
     """
     if node.parent is None:
-        return Share(weight=node.weight)
+        return DominantResourceShare(weight=node.weight)
     over: dict[str, int] = {}
     borrowed = []
     for column, cell in node.cells.items():
@@ -78,9 +78,9 @@ def share(node: Node) -> Share:
             borrowed.append(column)
             over[column.resource] = over.get(column.resource, 0) + cell.used - cell.subtree
     if not borrowed:
-        return Share(weight=node.weight)
+        return DominantResourceShare(weight=node.weight)
     ratio, dominant = _dominant(over, lendable(node.parent))
-    return Share(ratio, node.weight, dominant, frozenset(borrowed))
+    return DominantResourceShare(ratio, node.weight, dominant, frozenset(borrowed))
 
 
 def _dominant(over: dict[str, int], pool: dict[str, int]) -> tuple[float, str]:
@@ -93,7 +93,7 @@ def _dominant(over: dict[str, int], pool: dict[str, int]) -> tuple[float, str]:
     return best, dominant
 
 
-def lendable(node: Node) -> dict[str, int]:
+def lendable(node: QuotaNode) -> dict[str, int]:
     """Return what a cohort could lend of each resource if nothing were used, over all flavors."""
     found = node.lendable
     if found is None:

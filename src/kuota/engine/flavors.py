@@ -16,20 +16,20 @@ from kuota.api.resources import rescaled
 
 from .amounts import FlavorResource, Requests
 from .assignment import (
-    Assignment,
-    Attempt,
+    AssignmentMode,
     FlavorAssignment,
-    Mode,
+    FlavorAttempt,
     PodSetAssignment,
     ScanProgress,
+    WorkloadAssignment,
 )
-from .model import Assigned, PodSet, Workload
+from .model import PodSet, PodSetReservation, Workload
 from .placed_assignment import placed
 from .placement import has_topology
-from .reasons import Cause, Reason, WaitReason
+from .reasons import Reason, RejectionCause, WaitReason
 from .resource_index import PODS, GroupIndex, ResourceIndex, resource_index, visiting_order
 from .scan import FlavorResult, Oracle, Pinned, Scan, no_fit_reason
-from .snapshot import Queue, Running, Snapshot
+from .snapshot import ChargedWorkload, Queue, Snapshot
 
 __all__ = ["Oracle", "Pinned", "assign"]
 
@@ -43,8 +43,8 @@ def assign(
     counts: Sequence[int] | None = None,
     progress: ScanProgress | None = None,
     pinned: Pinned | None = None,
-    replaced: Running | None = None,
-) -> Assignment:
+    replaced: ChargedWorkload | None = None,
+) -> WorkloadAssignment:
     """Return the flavors that a workload would get in a queue, and how well they fit.
 
     `counts` are the pods of each pod set; by default all that are not reclaimed. Only `pinned`
@@ -71,7 +71,7 @@ def assign(
 
 _ALONE = ((0,),)
 _FUNGIBLE = Gate.FlavorFungibility
-_FIT, _NO_FIT = Mode.FIT, Mode.NO_FIT
+_FIT, _NO_FIT = AssignmentMode.FIT, AssignmentMode.NO_FIT
 
 
 class _Outcome:
@@ -82,7 +82,7 @@ class _Outcome:
     def __init__(self) -> None:
         self.flavors: dict[str, FlavorAssignment] = {}
         self.reasons: list[Reason] = []
-        self.attempts: list[Attempt] = []
+        self.attempts: list[FlavorAttempt] = []
         self.no_fit: WaitReason | None = None
         self.error = ""
         self.scans: list[list[FlavorResult]] = []
@@ -118,7 +118,7 @@ class _Search:
             for each, count in zip(workload.pod_sets, self.counts, strict=True)
         ]
 
-    def assignment(self) -> Assignment:
+    def assignment(self) -> WorkloadAssignment:
         given: dict[int, PodSetAssignment] = {}
         mode = _FIT if self.workload.pod_sets else _NO_FIT
         height = 0
@@ -135,7 +135,7 @@ class _Search:
             if no_fit is not None:
                 break
             self._charge(members, given)
-        return Assignment(
+        return WorkloadAssignment(
             pod_sets=tuple([given[index] for index in sorted(given)]),
             usage=self.scan.usage,
             mode=mode,
@@ -265,7 +265,7 @@ class _Search:
 
 
 def _undeclared(resource: str) -> Reason:
-    return Reason(cause=Cause.UNDECLARED, resource=resource)
+    return Reason(cause=RejectionCause.UNDECLARED, resource=resource)
 
 
 def _requests(pod_set: PodSet, count: int, counts_pods: bool) -> Requests:
@@ -291,7 +291,9 @@ def _groups(pod_sets: Sequence[PodSet]) -> Sequence[Sequence[int]]:
     return groups
 
 
-def _held(workload: Workload, replaced: Running | None) -> list[Assigned | None] | None:
+def _held(
+    workload: Workload, replaced: ChargedWorkload | None
+) -> list[PodSetReservation | None] | None:
     """Return the assignments of the replaced slice in the order of the workload's pod sets."""
     if replaced is None or replaced.workload.reservation is None:
         return None
@@ -299,21 +301,21 @@ def _held(workload: Workload, replaced: Running | None) -> list[Assigned | None]
     return [by_name.get(each.name) for each in workload.pod_sets]
 
 
-def _kept(assigned: Sequence[Assigned]) -> Assignment:
+def _kept(assigned: Sequence[PodSetReservation]) -> WorkloadAssignment:
     """Return the recorded flavors of a workload that has a reservation."""
     usage: dict[FlavorResource, int] = {}
     for each in assigned:
         for resource, flavor in each.flavors.items():
             column = FlavorResource(flavor, resource)
             usage[column] = add(usage.get(column, 0), each.requests.get(resource, 0))
-    return Assignment(
+    return WorkloadAssignment(
         pod_sets=tuple(
             PodSetAssignment(
                 name=each.name,
                 count=each.count,
                 requests=each.requests,
                 flavors={
-                    resource: FlavorAssignment(flavor=flavor, mode=Mode.FIT)
+                    resource: FlavorAssignment(flavor=flavor, mode=AssignmentMode.FIT)
                     for resource, flavor in each.flavors.items()
                 },
                 topology=each.topology,
@@ -322,5 +324,5 @@ def _kept(assigned: Sequence[Assigned]) -> Assignment:
             for each in assigned
         ),
         usage=usage,
-        mode=Mode.FIT,
+        mode=AssignmentMode.FIT,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from .assignment import Mode, Possibility
+from .assignment import AssignmentMode, PreemptionPossibility
 from .model import Fungibility
 
 TRY_NEXT = "TryNextFlavor"
@@ -13,7 +13,7 @@ PREEMPTION_FIRST = "PreemptionOverBorrowing"
 
 
 class PreemptionMode(IntEnum):
-    """How well a flavor serves a request, worst to best; more detailed than `Mode`."""
+    """How well a flavor serves a request, worst to best; more detailed than `AssignmentMode`."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -25,13 +25,19 @@ class PreemptionMode(IntEnum):
 # Module-level names avoid the slow lookup of enum members on the hot path.
 NO_FIT, NO_CANDIDATES, PREEMPT, RECLAIM, FIT = PreemptionMode
 
-MODES = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
-"""The `Mode` of each PreemptionMode."""
+MODES = (
+    AssignmentMode.NO_FIT,
+    AssignmentMode.PREEMPT,
+    AssignmentMode.PREEMPT,
+    AssignmentMode.PREEMPT,
+    AssignmentMode.FIT,
+)
+"""The `AssignmentMode` of each PreemptionMode."""
 
 PREEMPTION_MODES = (NO_CANDIDATES, PREEMPT, RECLAIM)
-"""The PreemptionMode of each Possibility."""
+"""The PreemptionMode of each PreemptionPossibility."""
 
-POSSIBILITIES = ("", *map(str, Possibility), "")
+POSSIBILITIES = ("", *map(str, PreemptionPossibility), "")
 """The value of `Attempt.preemption` for each PreemptionMode; "" if the oracle was not asked."""
 
 GranularMode = tuple[PreemptionMode, int]

@@ -180,7 +180,7 @@ class PodSet(Struct):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class Assigned(Struct):
+class PodSetReservation(Struct):
     """The recorded assignment of one pod set with reserved quota.
 
     `delayed_topology` is "Pending" while the pods of a reserved workload wait for their places,
@@ -203,7 +203,7 @@ class Reservation(Struct):
     """Quota reserved in a ClusterQueue. `usage` does not include reclaimable pods."""
 
     cluster_queue: str
-    pod_sets: tuple[Assigned, ...]
+    pod_sets: tuple[PodSetReservation, ...]
     usage: Amounts
     since: Instant | None = None
 

@@ -11,8 +11,8 @@ from kuota.api.resources import pod_amounts
 from .model import Workload
 from .placement import PlacementRequest, PlacementResult, explicit
 from .policy import Policy
-from .topology.assignment import Assignment, read
-from .topology.cluster import Cluster
+from .topology.assignment import LeafAssignment, read
+from .topology.cluster import ClusterCapacity
 from .topology.flavor import TopologyFlavor
 from .topology.place import Outcome, Placer, PodSetRequest, Usage
 from .topology.workload import place, replace_node
@@ -22,7 +22,7 @@ _MOST_KEPT = 256
 """How many results are kept."""
 
 
-class KeptResults:
+class PlacementCache:
     """Results of placements on one flavor, valid until its nodes or their usage change.
 
     Heads of many queues are often alike, and blocked heads are placed again in each cycle. Pod sets
@@ -59,10 +59,12 @@ class KeptResults:
 class NodePlacement:
     """Implements `Placement` with the nodes of a cluster."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, kept: KeptResults | None = None) -> None:
+    def __init__(
+        self, cluster: ClusterCapacity, policy: Policy, kept: PlacementCache | None = None
+    ) -> None:
         self._cluster = cluster
         self._policy = policy
-        self._kept = kept or KeptResults()
+        self._kept = kept or PlacementCache()
 
     def place(
         self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
@@ -120,7 +122,7 @@ class NodePlacement:
         placer = Placer(flavor, on, empty=empty, assumed=shared)
         pod_sets = {each.pod_set.name: _request(each) for each in asked}
         for each, found in self._outcome(placer, workload, list(pod_sets.values())).items():
-            if isinstance(found, Assignment):
+            if isinstance(found, LeafAssignment):
                 by_prefix = on(Gate.TASAssignmentsEncodingByHostnamePrefix)
                 result.assigned[each] = found.stored(by_prefix=by_prefix)
                 result.places[each] = PlacedPods(

@@ -13,8 +13,8 @@ from typing import TypeVar
 from kuota.api.gates import Gate
 from kuota.api.match import matches
 
-from .assignment import Assignment, Mode, ScanProgress
-from .decisions import Wait, Why
+from .assignment import AssignmentMode, ScanProgress, WorkloadAssignment
+from .decisions import Wait, WaitCause
 from .entry import Entry, Head
 from .flavors import Pinned, assign
 from .model import Namespace, Workload
@@ -22,7 +22,7 @@ from .placed_assignment import placed_after, placement_test
 from .policy import Policy
 from .preempt import Target, oracle, targets
 from .reasons import RequeueReason, WaitReason
-from .snapshot import Queue, Running, Snapshot
+from .snapshot import ChargedWorkload, Queue, Snapshot
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def nominate(
     entry = Entry(head, queue, snapshot.policy)
     entry.replaced = replaced_slice(workload, queue)
     entry.assignment, entry.targets = plan(entry, snapshot, _valid_progress(head, queue, snapshot))
-    if entry.assignment.mode is Mode.NO_FIT:
+    if entry.assignment.mode is AssignmentMode.NO_FIT:
         entry.replaced = None
     return entry
 
@@ -87,23 +87,23 @@ def _turned_away(
     """Return why the head is rejected before quota is evaluated; the first obstacle counts."""
     workload = head.workload
     if not _FAILED_CHECKS.isdisjoint(workload.checks.values()):
-        return head.wait(WaitReason.PENDING_EVALUATION, Why.CHECKS_FAILED)
+        return head.wait(WaitReason.PENDING_EVALUATION, WaitCause.CHECKS_FAILED)
     if queue is None:
-        return head.wait(WaitReason.MISCONFIGURED, Why.QUEUE_MISSING)
+        return head.wait(WaitReason.MISCONFIGURED, WaitCause.QUEUE_MISSING)
     if not queue.active:
-        return head.wait(WaitReason.SUSPENDED, Why.QUEUE_INACTIVE)
+        return head.wait(WaitReason.SUSPENDED, WaitCause.QUEUE_INACTIVE)
     namespace = namespaces.get(workload.key.namespace)
     if namespace is None:
-        return head.wait(WaitReason.MISCONFIGURED, Why.NAMESPACE_MISSING)
+        return head.wait(WaitReason.MISCONFIGURED, WaitCause.NAMESPACE_MISSING)
     if not matches(queue.spec.namespace_selector, namespace.labels):
         requeue = RequeueReason.NAMESPACE_MISMATCH
-        return head.wait(WaitReason.MISCONFIGURED, Why.NAMESPACE_MISMATCH, requeue)
+        return head.wait(WaitReason.MISCONFIGURED, WaitCause.NAMESPACE_MISMATCH, requeue)
     if workload.faults:
-        return head.wait(WaitReason.MISCONFIGURED, Why.INVALID, details=workload.faults)
+        return head.wait(WaitReason.MISCONFIGURED, WaitCause.INVALID, details=workload.faults)
     return None
 
 
-def replaced_slice(workload: Workload, queue: Queue) -> Running | None:
+def replaced_slice(workload: Workload, queue: Queue) -> ChargedWorkload | None:
     """Return the charged slice that an elastic workload replaces, if it is in the same queue."""
     return queue.running.get(workload.replaces) if workload.replaces is not None else None
 
@@ -130,7 +130,7 @@ def _valid_progress(head: Head, queue: Queue, snapshot: Snapshot) -> ScanProgres
     return progress
 
 
-Plan = tuple[Assignment, tuple[Target, ...]]
+Plan = tuple[WorkloadAssignment, tuple[Target, ...]]
 
 
 def plan(
@@ -152,7 +152,7 @@ def plan(
             pinned=pinned,
             replaced=entry.replaced,
         )
-        if found.mode is not Mode.PREEMPT:
+        if found.mode is not AssignmentMode.PREEMPT:
             return found, ()
         if workload.replaces_nodes:
             # Others are not preempted to replace a failed node.
@@ -167,9 +167,9 @@ def plan(
 
     def successful(counts: Sequence[int]) -> Plan | None:
         found, victims = attempt(counts)
-        return (found, victims) if found.mode is Mode.FIT or victims else None
+        return (found, victims) if found.mode is AssignmentMode.FIT or victims else None
 
     full, victims = attempt(None)
-    if full.mode is Mode.FIT or victims or not shrinks:
+    if full.mode is AssignmentMode.FIT or victims or not shrinks:
         return full, victims
     return partial(workload, successful) or (full, ())

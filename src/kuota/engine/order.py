@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from kuota.api.gates import Gate
 
 from .entry import Entry
-from .fairness import Share, share
+from .fairness import DominantResourceShare, share
 from .policy import Policy
 from .snapshot import Snapshot
-from .tree import Node
+from .tree import QuotaNode
 
 Rank = tuple[object, ...]
 
@@ -91,14 +91,16 @@ def _ranks(entry: Entry, snapshot: Snapshot) -> Ranks:
     found: Ranks = {}
     with snapshot.trial():
         snapshot.add_usage(entry.queue, entry.usage)
-        node: Node = entry.queue.node
+        node: QuotaNode = entry.queue.node
         while node.parent is not None:
             found[node.parent.name] = fair_rank(entry, share(node), snapshot.policy)
             node = node.parent
     return found
 
 
-def _best_below(cohort: Node, entries: dict[str, Entry], ranks: dict[str, Ranks]) -> Entry | None:
+def _best_below(
+    cohort: QuotaNode, entries: dict[str, Entry], ranks: dict[str, Ranks]
+) -> Entry | None:
     """Return the best of the child cohorts' best entries and the child queues' entries."""
     rivals = [_best_below(cohort.cohorts[name], entries, ranks) for name in sorted(cohort.cohorts)]
     rivals += [entries[name] for name in sorted(cohort.queues) if name in entries]
@@ -109,7 +111,7 @@ def _best_below(cohort: Node, entries: dict[str, Entry], ranks: dict[str, Ranks]
     )
 
 
-def fair_rank(entry: Entry, stake: Share, policy: Policy) -> Rank:
+def fair_rank(entry: Entry, stake: DominantResourceShare, policy: Policy) -> Rank:
     """Rank by preemptor, borrowing, share, priority, timestamp."""
     requested = (column for column, amount in entry.usage.quota.items() if amount > 0)
     return (

@@ -22,7 +22,7 @@ from .model import Instant, Workload
 from .policy import Policy
 from .ranking import backoff_over, queue_timestamp, relevant_change
 from .reasons import RequeueReason, WaitReason
-from .unsatisfiable import Attainable, Needs, Rejection, UnsatisfiableClasses, UpperBound
+from .unsatisfiable import Attainable, ClassRejection, Needs, UnsatisfiableClasses, UpperBound
 
 LocalUse = Callable[[Key], float]
 """Returns the usage of a LocalQueue."""
@@ -390,7 +390,7 @@ class PendingQueue:
         if needs is None:
             self._failed[scheduling_hash] = reason
         else:
-            self._unsatisfiable.put(scheduling_hash, Rejection(reason, needs))
+            self._unsatisfiable.put(scheduling_hash, ClassRejection(reason, needs))
         unsatisfiable = needs is not None
         for group in self._by_class.get(scheduling_hash, {}).values():
             self._heap_size -= group.make_inadmissible(scheduling_hash, unsatisfiable=unsatisfiable)

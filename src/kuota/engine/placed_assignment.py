@@ -19,7 +19,7 @@ from kuota.api.topology_codec import on_node
 from kuota.api.workload import PodSetAssignment as ApiPodSetAssignment
 from kuota.api.workload import TopologyAssignment
 
-from .assignment import Assignment, Attempt, Mode, PodSetAssignment
+from .assignment import AssignmentMode, FlavorAttempt, PodSetAssignment, WorkloadAssignment
 from .model import PodSet, Workload
 from .placement import (
     NoPlacement,
@@ -29,10 +29,10 @@ from .placement import (
     has_topology,
     topology_only,
 )
-from .reasons import Cause, Reason, WaitReason
+from .reasons import Reason, RejectionCause, WaitReason
 
 if TYPE_CHECKING:
-    from .snapshot import Queue, Running, Snapshot
+    from .snapshot import ChargedWorkload, Queue, Snapshot
 
 NO_FLAVOR = "the pod set requests a topology, but no flavor with a topology was assigned"
 TWO_FLAVORS = "the pod set requests a topology, but flavors with different topologies were assigned"
@@ -40,18 +40,18 @@ ELASTIC = "an elastic workload supports only unconstrained topology requests, no
 
 
 def placed(
-    assignment: Assignment,
+    assignment: WorkloadAssignment,
     workload: Workload,
     queue: Queue,
     snapshot: Snapshot,
-    replaced: Running | None = None,
-) -> Assignment:
+    replaced: ChargedWorkload | None = None,
+) -> WorkloadAssignment:
     """Return the assignment with its pods placed, or with a lower mode where that fails.
 
     Pods whose placement is delayed are marked so. With a `replaced` slice, its pods keep their
     places.
     """
-    if assignment.mode is Mode.NO_FIT or not _concerned(workload, queue, snapshot):
+    if assignment.mode is AssignmentMode.NO_FIT or not _concerned(workload, queue, snapshot):
         return assignment
     found = PlacementRequests(assignment, workload, queue, snapshot, replaced)
     if found.faults:
@@ -60,29 +60,35 @@ def placed(
         assignment = _delayed(assignment, found.delayed)
     if not found.requests:
         return assignment
-    if assignment.mode is Mode.FIT:
+    if assignment.mode is AssignmentMode.FIT:
         assignment = _with_placements(assignment, found.place())
-    if assignment.mode is Mode.PREEMPT and not workload.replaces_nodes:
+    if assignment.mode is AssignmentMode.PREEMPT and not workload.replaces_nodes:
         rejected = found.place(empty=True).rejected
         if rejected:
             # The pods do not fit even in an empty cluster.
             no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
-            return _lowered(assignment, Mode.NO_FIT, rejected, mode=Mode.NO_FIT, no_fit=no_fit)
+            return _lowered(
+                assignment,
+                AssignmentMode.NO_FIT,
+                rejected,
+                mode=AssignmentMode.NO_FIT,
+                no_fit=no_fit,
+            )
         # All pods to place need preemption, because free quota may be fragmented.
         names = dict.fromkeys((request.pod_set.name for request in found.requests), "")
-        assignment = _lowered(assignment, Mode.PREEMPT, names)
+        assignment = _lowered(assignment, AssignmentMode.PREEMPT, names)
     return assignment
 
 
-def _faulty(assignment: Assignment, faults: Mapping[str, str]) -> Assignment:
+def _faulty(assignment: WorkloadAssignment, faults: Mapping[str, str]) -> WorkloadAssignment:
     pod_sets = tuple(
         replace(each, error=faults.get(each.name, each.error)) for each in assignment.pod_sets
     )
     no_fit = WaitReason.NO_MATCHING_FLAVOR
-    return replace(assignment, mode=Mode.NO_FIT, no_fit=no_fit, pod_sets=pod_sets)
+    return replace(assignment, mode=AssignmentMode.NO_FIT, no_fit=no_fit, pod_sets=pod_sets)
 
 
-def _delayed(assignment: Assignment, names: Collection[str]) -> Assignment:
+def _delayed(assignment: WorkloadAssignment, names: Collection[str]) -> WorkloadAssignment:
     pod_sets = tuple(
         replace(each, delayed_topology="Pending") if each.name in names else each
         for each in assignment.pod_sets
@@ -108,11 +114,11 @@ class PlacementRequests:
 
     def __init__(
         self,
-        assignment: Assignment,
+        assignment: WorkloadAssignment,
         workload: Workload,
         queue: Queue,
         snapshot: Snapshot,
-        replaced: Running | None = None,
+        replaced: ChargedWorkload | None = None,
     ) -> None:
         self.requests: list[PlacementRequest] = []
         self.faults: dict[str, str] = {}
@@ -213,14 +219,16 @@ def _on_failed_node(given: PodSetAssignment, workload: Workload) -> bool:
     return any(on_node(stored, node) for node in workload.unhealthy_nodes)
 
 
-def _with_placements(assignment: Assignment, places: PlacementResult) -> Assignment:
+def _with_placements(assignment: WorkloadAssignment, places: PlacementResult) -> WorkloadAssignment:
     """Return the assignment with placements, or with mode PREEMPT if some were rejected."""
     if places.rejected:
-        return _lowered(assignment, Mode.PREEMPT, places.rejected, mode=Mode.PREEMPT)
+        return _lowered(
+            assignment, AssignmentMode.PREEMPT, places.rejected, mode=AssignmentMode.PREEMPT
+        )
     return _placed_at(assignment, places)
 
 
-def _placed_at(assignment: Assignment, places: PlacementResult) -> Assignment:
+def _placed_at(assignment: WorkloadAssignment, places: PlacementResult) -> WorkloadAssignment:
     pod_sets = tuple(_with_topology(each, places.assigned) for each in assignment.pod_sets)
     return replace(assignment, pod_sets=pod_sets, places=tuple(places.places.values()))
 
@@ -236,11 +244,11 @@ def _with_topology(
 
 
 def placement_test(
-    assignment: Assignment,
+    assignment: WorkloadAssignment,
     workload: Workload,
     queue: Queue,
     snapshot: Snapshot,
-    replaced: Running | None = None,
+    replaced: ChargedWorkload | None = None,
 ) -> Callable[[], bool] | None:
     """Return a test whether the pods can be placed now, or None if none has to be placed."""
     if not _concerned(workload, queue, snapshot):
@@ -252,13 +260,13 @@ def placement_test(
 
 
 def placed_after(
-    victims: Sequence[Running],
-    assignment: Assignment,
+    victims: Sequence[ChargedWorkload],
+    assignment: WorkloadAssignment,
     workload: Workload,
     queue: Queue,
     snapshot: Snapshot,
-    replaced: Running | None = None,
-) -> Assignment:
+    replaced: ChargedWorkload | None = None,
+) -> WorkloadAssignment:
     """Return the assignment with the places that it reserves while it waits for its victims.
 
     Without victims, it reserves what it would get in an empty cluster, so that workloads of lower
@@ -276,8 +284,8 @@ def placed_after(
 
 
 def _lowered(
-    assignment: Assignment, to: Mode, why: Mapping[str, str], **fields: object
-) -> Assignment:
+    assignment: WorkloadAssignment, to: AssignmentMode, why: Mapping[str, str], **fields: object
+) -> WorkloadAssignment:
     """Return the assignment with these fields, and with the pod sets in `why` lowered to a mode."""
     pod_sets = tuple(
         _rejected(each, to, why[each.name]) if each.name in why else each
@@ -286,18 +294,20 @@ def _lowered(
     return replace(assignment, pod_sets=pod_sets, **fields)
 
 
-def _rejected(given: PodSetAssignment, mode: Mode, why: str) -> PodSetAssignment:
+def _rejected(given: PodSetAssignment, mode: AssignmentMode, why: str) -> PodSetAssignment:
     reasons, attempts = given.reasons, given.attempts
     if why:
-        reason = Reason(cause=Cause.PLACEMENT, detail=why)
+        reason = Reason(cause=RejectionCause.PLACEMENT, detail=why)
         reasons = reasons if reason in reasons else (*reasons, reason)
         attempts = tuple(_rejected_attempt(each, mode, reason) for each in attempts)
     flavors = {resource: replace(choice, mode=mode) for resource, choice in given.flavors.items()}
     return replace(given, flavors=flavors, reasons=reasons, attempts=attempts)
 
 
-def _rejected_attempt(attempt: Attempt, mode: Mode, reason: Reason) -> Attempt:
-    if mode is not Mode.NO_FIT or attempt.mode is Mode.NO_FIT:
+def _rejected_attempt(
+    attempt: FlavorAttempt, mode: AssignmentMode, reason: Reason
+) -> FlavorAttempt:
+    if mode is not AssignmentMode.NO_FIT or attempt.mode is AssignmentMode.NO_FIT:
         return attempt
     return replace(
         attempt,

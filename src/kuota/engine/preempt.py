@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from . import classical, fair_preempt
 from .amounts import Amounts, FlavorResource
-from .assignment import OracleResult, Possibility
+from .assignment import OracleResult, PreemptionPossibility
 from .candidates import NEVER, PreemptionRequest, Target
 from .model import Workload
 from .snapshot import Queue, Snapshot
 from .tree import lowest_fit
 
-__all__ = ["OracleResult", "Possibility", "Target", "oracle", "targets"]
+__all__ = ["OracleResult", "PreemptionPossibility", "Target", "oracle", "targets"]
 
 
 def targets(
@@ -50,13 +50,17 @@ def oracle(
     """
     found = targets(workload, queue, frozenset((column,)), {column: amount}, snapshot)
     if not found:
-        return OracleResult(Possibility.NO_CANDIDATES, lowest_fit(queue.node, column, amount)[0])
+        return OracleResult(
+            PreemptionPossibility.NO_CANDIDATES, lowest_fit(queue.node, column, amount)[0]
+        )
     with snapshot.trial():
         for target in found:
             snapshot.remove(target.running)
         height, _ = lowest_fit(queue.node, column, amount)
     own = any(target.running.queue == queue.name for target in found)
-    return OracleResult(Possibility.PREEMPT if own else Possibility.RECLAIM, height)
+    return OracleResult(
+        PreemptionPossibility.PREEMPT if own else PreemptionPossibility.RECLAIM, height
+    )
 
 
 def _preemption_enabled(queue: Queue) -> bool:

@@ -7,11 +7,11 @@ from kuota.api.gates import Gate
 
 from .assignment import ScanProgress
 from .buckets import Pending
-from .decisions import Wait, Why
+from .decisions import Wait, WaitCause
 from .policy import Policy
 
-_KEEPS_PROGRESS = frozenset({Why.LOST_RACE, Why.OVERLAP, Why.BETTER_SIBLING})
-_CLEARS_PROGRESS = frozenset({Why.GATED, Why.DEFERRED})
+_KEEPS_PROGRESS = frozenset({WaitCause.LOST_RACE, WaitCause.OVERLAP, WaitCause.BETTER_SIBLING})
+_CLEARS_PROGRESS = frozenset({WaitCause.GATED, WaitCause.DEFERRED})
 
 
 def next_progress(pending: Pending, wait: Wait, policy: Policy) -> ScanProgress | None:

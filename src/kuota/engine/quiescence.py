@@ -25,7 +25,7 @@ from .policy import Policy
 from .queues import Queues
 from .snapshot import Queue
 from .state import EVERY_QUEUE, State
-from .tree import Node
+from .tree import QuotaNode
 
 
 class QuiescentTrees:
@@ -73,7 +73,7 @@ class QuiescentTrees:
             return
         # An admission may revoke an earlier one in another tree.
         self._wake(changed)
-        trees: dict[Node, list[Head]] = {}
+        trees: dict[QuotaNode, list[Head]] = {}
         moving = {queue.node.root for queue in self._queues_of(changed)}
         for head in heads:
             queue = self._state.queues.get(head.cluster_queue)

@@ -83,7 +83,7 @@ class EvictionReason(StrEnum):
     NO_VARIANT = "ConcurrentAdmission"
 
 
-class Cause(StrEnum):
+class RejectionCause(StrEnum):
     """What rejected one flavor or one pod set."""
 
     EXCEEDS_MAX = "ExceedsMax"
@@ -113,7 +113,7 @@ class Reason(Struct):
     reason.
     """
 
-    cause: Cause
+    cause: RejectionCause
     flavor: str = ""
     resource: str = ""
     assumed: int = 0

@@ -15,7 +15,7 @@ from typing import Any
 from kuota.api.quantity import add, sub
 
 from .amounts import Amounts, FlavorResource, Requests
-from .assignment import Attempt, FlavorAssignment, Mode, OracleResult, ScanProgress
+from .assignment import AssignmentMode, FlavorAssignment, FlavorAttempt, OracleResult, ScanProgress
 from .bounds import binding
 from .eligible import obstacle
 from .fungibility import (
@@ -28,8 +28,8 @@ from .fungibility import (
     good_enough,
     preferred,
 )
-from .model import Assigned, Fungibility, Workload
-from .reasons import SEVERITY, Cause, Reason, WaitReason
+from .model import Fungibility, PodSetReservation, Workload
+from .reasons import SEVERITY, Reason, RejectionCause, WaitReason
 from .resource_index import GroupIndex
 from .snapshot import Queue, Snapshot
 from .tree import available, lowest_fit
@@ -43,12 +43,12 @@ Pinned = Sequence[Mapping[str, str]]
 GranularModes = dict[str, GranularMode]
 """The mode of each resource on one flavor."""
 
-_OUT_OF_BOUNDS = frozenset({Cause.PINNED, Cause.RESTRICTED})
+_OUT_OF_BOUNDS = frozenset({RejectionCause.PINNED, RejectionCause.RESTRICTED})
 _NO_FIT: GranularMode = (NO_FIT, 0)
 _FIT: GranularMode = (FIT, 0)
 _WAIT_REASONS = {
-    Cause.EXCEEDS_MAX: WaitReason.EXCEEDS_MAX_QUOTA,
-    Cause.INSUFFICIENT: WaitReason.WAITING_FOR_QUOTA,
+    RejectionCause.EXCEEDS_MAX: WaitReason.EXCEEDS_MAX_QUOTA,
+    RejectionCause.INSUFFICIENT: WaitReason.WAITING_FOR_QUOTA,
 }
 
 
@@ -83,11 +83,11 @@ class FlavorResult:
         """Whether the flavor was evaluated and does not fit. Excluded flavors are not evaluated."""
         return self.granular_mode[0] is NO_FIT and self.reasons[0].cause not in _OUT_OF_BOUNDS
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> FlavorAttempt:
         mode, height = self.granular_mode
         if mode is FIT:
             return _fitting(self.flavor, height)
-        return Attempt(
+        return FlavorAttempt(
             flavor=self.flavor,
             mode=MODES[mode],
             height=height,
@@ -115,7 +115,7 @@ class ScanResult:
             return []
         return [reason for result in self.results for reason in result.reasons]
 
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[FlavorAttempt]:
         return [result.attempt() for result in self.results]
 
 
@@ -136,7 +136,7 @@ class Scan:
         fungibility: Fungibility | None,
         progress: ScanProgress | None = None,
         pinned: Pinned | None = None,
-        held: Sequence[Assigned | None] | None = None,
+        held: Sequence[PodSetReservation | None] | None = None,
     ) -> None:
         self.workload = workload
         self.queue = queue
@@ -216,10 +216,10 @@ class Scan:
     ) -> Reason | None:
         """Return why the flavor cannot be used, regardless of quota."""
         if self.pinned is not None and not self._keeps_pins(name, resources, members):
-            return Reason(cause=Cause.PINNED, flavor=name)
+            return Reason(cause=RejectionCause.PINNED, flavor=name)
         allowed = self.workload.allowed_flavors
         if allowed is not None and name not in allowed:
-            return Reason(cause=Cause.RESTRICTED, flavor=name)
+            return Reason(cause=RejectionCause.RESTRICTED, flavor=name)
         flavor = self.snapshot.flavors.get(name)
         pod_sets = self.workload.pod_sets
         for member in members:
@@ -256,7 +256,7 @@ class Scan:
         if self.held is not None:
             before = self._slice_flavor(column.resource, members)
             if before not in ("", column.flavor):
-                reasons.append(_reason(Cause.SLICE_FLAVOR, column, detail=before))
+                reasons.append(_reason(RejectionCause.SLICE_FLAVOR, column, detail=before))
                 return _NO_FIT
         node = self.node
         cell = node.cells.get(column) or node.cell(column)
@@ -264,7 +264,7 @@ class Scan:
         amount = add(assumed, requested) if assumed else requested
         if amount > cell.potential:
             asked = {"assumed": assumed, "requested": requested, "limit": cell.potential}
-            reasons.append(_reason(Cause.EXCEEDS_MAX, column, **asked))
+            reasons.append(_reason(RejectionCause.EXCEEDS_MAX, column, **asked))
             return _NO_FIT
         height, higher = lowest_fit(node, column, amount) if node.parent else (0, False)
         room = max(0, available(cell))
@@ -272,7 +272,9 @@ class Scan:
             return (FIT, height) if height else _FIT
         asked = {"assumed": assumed, "requested": requested, "limit": room}
         missing, where = sub(amount, room), binding(node, column).name
-        reasons.append(_reason(Cause.INSUFFICIENT, column, missing=missing, where=where, **asked))
+        reasons.append(
+            _reason(RejectionCause.INSUFFICIENT, column, missing=missing, where=where, **asked)
+        )
         if not (cell.nominal >= amount or higher or self._preempts_while_borrowing()):
             return NO_FIT, height
         result = self.oracle(self.workload, self.queue, column, amount, self.snapshot)
@@ -314,10 +316,10 @@ def _most_severe(reasons: Sequence[Reason]) -> WaitReason:
     )
 
 
-def _reason(cause: Cause, column: FlavorResource, **fields: Any) -> Reason:
+def _reason(cause: RejectionCause, column: FlavorResource, **fields: Any) -> Reason:
     return Reason(cause=cause, flavor=column.flavor, resource=column.resource, **fields)
 
 
 @lru_cache(1 << 14)
-def _fitting(flavor: str, height: int) -> Attempt:
-    return Attempt(flavor=flavor, mode=Mode.FIT, height=height)
+def _fitting(flavor: str, height: int) -> FlavorAttempt:
+    return FlavorAttempt(flavor=flavor, mode=AssignmentMode.FIT, height=height)

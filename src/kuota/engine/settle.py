@@ -17,20 +17,20 @@ from kuota.api.base import Key
 from kuota.api.gates import Gate
 
 from .amounts import Amounts
-from .assignment import Assignment, Mode
-from .decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
+from .assignment import AssignmentMode, WorkloadAssignment
+from .decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, WaitCause
 from .entry import Entry
 from .model import ClusterQueue, Workload
 from .nominate import plan
 from .placement import UnknownNodes
 from .reasons import EvictionReason, RequeueReason, WaitReason
 from .second_pass import placed_on_failed_node
-from .snapshot import Queue, Running, Snapshot
-from .tree import Node
+from .snapshot import ChargedWorkload, Queue, Snapshot
+from .tree import QuotaNode
 from .usage import NO_USAGE, Usage, places_fit
 
 
-def sibling(entry: Entry, *, preferred: bool) -> Running | None:
+def sibling(entry: Entry, *, preferred: bool) -> ChargedWorkload | None:
     """Return an admitted variant of the same parent on a more (or less) preferred flavor."""
     spec = entry.queue.spec
     for each in _siblings(entry):
@@ -54,7 +54,7 @@ def migration_allowed(entry: Entry) -> bool:
     return _rank_of(entry.workload, spec) <= limit
 
 
-def _siblings(entry: Entry) -> list[Running]:
+def _siblings(entry: Entry) -> list[ChargedWorkload]:
     """Return the other admitted variants.
 
     One that still waits for admission checks does not count.
@@ -93,9 +93,9 @@ class CycleState:
         self.unready = 0
         self.skipped: Counter[str] = Counter()
         self.recomputed: Counter[tuple[str, str]] = Counter()
-        self._claimed: defaultdict[str, dict[Key, Running]] = defaultdict(dict)
+        self._claimed: defaultdict[str, dict[Key, ChargedWorkload]] = defaultdict(dict)
 
-    def claimed(self, entry: Entry) -> dict[Key, Running]:
+    def claimed(self, entry: Entry) -> dict[Key, ChargedWorkload]:
         """Return the victims so far in the entry's tree.
 
         Other trees do not affect what fits here.
@@ -134,25 +134,28 @@ Blocker = Callable[[], bool]
 def settle(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decision:
     """Decide about one entry. `not_ready` returns whether unready pods block admission."""
     if sibling(entry, preferred=True) is not None:
-        return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST_RACE)
+        return _wait(entry, WaitReason.PENDING_EVALUATION, WaitCause.BETTER_SIBLING, _LOST_RACE)
     _recompute(entry, cycle_state)
     mode = entry.assignment.mode
-    if mode is not Mode.FIT and _fails_fast(entry, cycle_state.snapshot):
+    if mode is not AssignmentMode.FIT and _fails_fast(entry, cycle_state.snapshot):
         return _repair_failed(entry)
-    if mode is Mode.NO_FIT:
+    if mode is AssignmentMode.NO_FIT:
         reason = entry.assignment.no_fit or WaitReason.NO_MATCHING_FLAVOR
-        return _wait(entry, reason, Why.NO_FIT, RequeueReason.NO_FIT)
-    if mode is Mode.PREEMPT and not entry.targets:
+        return _wait(entry, reason, WaitCause.NO_FIT, RequeueReason.NO_FIT)
+    if mode is AssignmentMode.PREEMPT and not entry.targets:
         _reserve(entry, usage_to_reserve(entry, cycle_state.snapshot), cycle_state)
         return _wait(
-            entry, WaitReason.WAITING_FOR_QUOTA, Why.NO_CANDIDATES, RequeueReason.NO_CANDIDATES
+            entry,
+            WaitReason.WAITING_FOR_QUOTA,
+            WaitCause.NO_CANDIDATES,
+            RequeueReason.NO_CANDIDATES,
         )
-    if mode is Mode.PREEMPT and entry.workload.closed_gates:
-        return _wait(entry, WaitReason.ADMISSION_GATED, Why.GATED, RequeueReason.GATED)
-    if mode is Mode.DEFERRED_FIT:
+    if mode is AssignmentMode.PREEMPT and entry.workload.closed_gates:
+        return _wait(entry, WaitReason.ADMISSION_GATED, WaitCause.GATED, RequeueReason.GATED)
+    if mode is AssignmentMode.DEFERRED_FIT:
         _reserve(entry, entry.usage, cycle_state)
         reason = WaitReason.WAITING_FOR_PREEMPTED
-        return _wait(entry, reason, Why.DEFERRED, RequeueReason.PENDING_PREEMPTION)
+        return _wait(entry, reason, WaitCause.DEFERRED, RequeueReason.PENDING_PREEMPTION)
     return _claim(entry, cycle_state, not_ready)
 
 
@@ -161,19 +164,19 @@ _LOST_RACE = RequeueReason.FAILED_AFTER_NOMINATION
 
 def _claim(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decision:
     """Take the nominated quota and victims, unless an earlier entry took them."""
-    preempts = entry.assignment.mode is Mode.PREEMPT
+    preempts = entry.assignment.mode is AssignmentMode.PREEMPT
     if cycle_state.overlaps(entry):
         cycle_state.skipped[entry.queue.name] += 1
-        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.OVERLAP, _LOST_RACE)
+        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, WaitCause.OVERLAP, _LOST_RACE)
     if not cycle_state.fits(entry):
         cycle_state.skipped[entry.queue.name] += preempts
-        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.LOST_RACE, _LOST_RACE)
+        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, WaitCause.LOST_RACE, _LOST_RACE)
     cycle_state.claimed(entry).update({each.running.key: each.running for each in entry.targets})
     _reserve(entry, entry.usage, cycle_state)
     if preempts:
         return _preempt(entry, cycle_state)
     if _blocked_by_unready_pods(entry, cycle_state, not_ready):
-        return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, Why.NOT_READY)
+        return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, WaitCause.NOT_READY)
     worse = sibling(entry, preferred=False)
     if worse is not None:
         return _migrate(entry, worse)
@@ -215,7 +218,9 @@ def _recompute(entry: Entry, cycle_state: CycleState) -> None:
 
 def _lost_places(entry: Entry, cycle_state: CycleState) -> bool:
     """Whether only the places that the entry was nominated for are taken, not its quota."""
-    if not entry.usage.places or (entry.assignment.mode is Mode.PREEMPT and not entry.targets):
+    if not entry.usage.places or (
+        entry.assignment.mode is AssignmentMode.PREEMPT and not entry.targets
+    ):
         return False
     return not cycle_state.fits(entry) and cycle_state.fits(entry, places=False)
 
@@ -228,7 +233,7 @@ def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:
             snapshot.remove(running)
         assignment, victims = plan(entry, snapshot, None, entry.assignment.pinned)
     result = "new_targets" if victims else "skipped"
-    if assignment.mode is Mode.FIT:
+    if assignment.mode is AssignmentMode.FIT:
         # It fits only because of other evictions, so it waits for them and reserves the quota.
         assignment, result = assignment.deferred(), "deferred_fit"
     cycle_state.recomputed[entry.queue.name, result] += 1
@@ -250,7 +255,7 @@ def usage_to_reserve(entry: Entry, snapshot: Snapshot) -> Usage:
     return Usage(quota=quota, places=entry.usage.places)
 
 
-def reservable(assignment: Assignment, node: Node) -> Amounts:
+def reservable(assignment: WorkloadAssignment, node: QuotaNode) -> Amounts:
     """Return how much of the assignment's usage a blocked head may reserve, by column."""
     held: Amounts = {}
     for column, requested in assignment.usage.items():
@@ -265,7 +270,7 @@ def reservable(assignment: Assignment, node: Node) -> Amounts:
 
 
 def _wait(
-    entry: Entry, reason: WaitReason, why: Why, requeue: RequeueReason = RequeueReason.GENERIC
+    entry: Entry, reason: WaitReason, why: WaitCause, requeue: RequeueReason = RequeueReason.GENERIC
 ) -> Wait:
     return Wait(
         workload=entry.workload,
@@ -312,9 +317,9 @@ def path(queue: Queue) -> str:
     return "/" + "/".join(reversed(names))
 
 
-def _migrate(entry: Entry, sibling: Running) -> Decision:
+def _migrate(entry: Entry, sibling: ChargedWorkload) -> Decision:
     if not migration_allowed(entry):
-        return _wait(entry, WaitReason.PENDING_EVALUATION, Why.FLAVOR_TOO_LOW)
+        return _wait(entry, WaitReason.PENDING_EVALUATION, WaitCause.FLAVOR_TOO_LOW)
     return Migrate(
         workload=entry.workload,
         cluster_queue=entry.queue.name,

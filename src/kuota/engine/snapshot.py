@@ -12,13 +12,13 @@ from types import TracebackType
 
 from kuota.api.base import Key
 
+from .charged import ChargedWorkload as ChargedWorkload
+from .charged import ChargedWorkloads
 from .model import AdmissionCheck, ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology
 from .placement import NoPlacement, Placement
 from .policy import Policy
-from .running import Running as Running
-from .running import RunningSet
-from .topology.cluster import Cluster
-from .tree import Journal, Node, Tree, charge, release
+from .topology.cluster import ClusterCapacity
+from .tree import Journal, QuotaNode, QuotaTree, charge, release
 from .usage import Usage, charge_places
 
 Mark = tuple[int, int, int]
@@ -34,10 +34,10 @@ class Queue:
 
     __slots__ = ("active", "node", "running", "spec")
 
-    def __init__(self, spec: ClusterQueue, node: Node) -> None:
+    def __init__(self, spec: ClusterQueue, node: QuotaNode) -> None:
         self.spec = spec
         self.node = node
-        self.running = RunningSet()
+        self.running = ChargedWorkloads()
         self.active = True
 
     @property
@@ -58,7 +58,7 @@ class Snapshot:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: QuotaTree,
         queues: dict[str, Queue],
         flavors: Mapping[str, ResourceFlavor],
         *,
@@ -70,7 +70,7 @@ class Snapshot:
         cycle: int = 0,
         local_use: Callable[[Key], float] = no_use,
         placement: Placement | None = None,
-        cluster: Cluster | None = None,
+        cluster: ClusterCapacity | None = None,
     ) -> None:
         self.tree = tree
         self.queues = queues
@@ -83,7 +83,7 @@ class Snapshot:
         self.cycle = cycle
         self.local_use = local_use
         self.placement = placement or NoPlacement()
-        self.cluster = cluster or Cluster()
+        self.cluster = cluster or ClusterCapacity()
         self._removed: set[Key] = set()
         self._journal: Journal = []
         self._removals: list[tuple[bool, Key]] = []
@@ -109,29 +109,29 @@ class Snapshot:
             charge_places(self.cluster, usage, sign)
             self._placed.append((usage, sign))
 
-    def remove(self, running: Running) -> None:
+    def remove(self, running: ChargedWorkload) -> None:
         """Remove a running workload: its usage is released and it is not a candidate."""
         self.remove_usage(self.queues[running.queue], running.usage)
         self._removed.add(running.key)
         self._removals.append((True, running.key))
 
-    def restore(self, running: Running) -> None:
+    def restore(self, running: ChargedWorkload) -> None:
         """Undo `remove`."""
         self.add_usage(self.queues[running.queue], running.usage)
         self._removed.discard(running.key)
         self._removals.append((False, running.key))
 
-    def gone(self, running: Running) -> bool:
+    def gone(self, running: ChargedWorkload) -> bool:
         """Whether the workload was removed."""
         return running.key in self._removed
 
-    def running(self, queue: Queue) -> Iterator[Running]:
+    def running(self, queue: Queue) -> Iterator[ChargedWorkload]:
         """Yield the running workloads of the queue that were not removed."""
         if not self._removed:
             return iter(queue.running.values())
         return (each for key, each in queue.running.items() if key not in self._removed)
 
-    def queue_of(self, node: Node) -> Queue | None:
+    def queue_of(self, node: QuotaNode) -> Queue | None:
         """Return the queue of a leaf if it is active. Inactive queues do not take part."""
         queue = self.queues.get(node.name)
         return queue if queue is not None and queue.active else None

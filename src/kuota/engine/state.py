@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from kuota.api.base import Key
 from kuota.api.match import matches
 
-from .activity import Obstacle, flavor_names, local_obstacles, obstacles
-from .domains import Domains, Nodes
+from .activity import QueueObstacle, flavor_names, local_obstacles, obstacles
+from .charged import equal_for_decisions, same_charge
+from .domains import NodeKnowledge, TopologyDomains
 from .facts import EngineObject
 from .index import Index
 from .model import (
@@ -29,10 +30,9 @@ from .model import (
     Topology,
     Workload,
 )
-from .running import equal_for_decisions, same_charge
 from .second_pass import needs_second_pass
-from .snapshot import Queue, Running
-from .tree import Node, Tree, charge, queues_below, release
+from .snapshot import ChargedWorkload, Queue
+from .tree import QuotaNode, QuotaTree, charge, queues_below, release
 from .usage import usage_of
 
 QueueNames = Set[str]
@@ -50,7 +50,7 @@ class State:
     """
 
     def __init__(self, *, overlapping: bool = True) -> None:
-        self.tree = Tree()
+        self.tree = QuotaTree()
         self.queues: dict[str, Queue] = {}
         self.cohorts: dict[str, Cohort] = {}
         self.flavors: dict[str, ResourceFlavor] = {}
@@ -59,14 +59,14 @@ class State:
         self.namespaces: dict[str, Namespace] = {}
         self.local_queues: dict[Key, LocalQueue] = {}
         self.workloads: dict[Key, Workload] = {}
-        self.obstacles: dict[str, tuple[Obstacle, ...]] = {}
+        self.obstacles: dict[str, tuple[QueueObstacle, ...]] = {}
         self.by_flavor: Index[str, str] = Index()
         self.by_check: Index[str, str] = Index()
-        self.domains = Domains(
+        self.domains = TopologyDomains(
             self.flavors, self.topologies, self.by_flavor, overlapping=overlapping
         )
         self.dirty: set[str] = set()
-        self._charged: dict[Key, Running] = {}
+        self._charged: dict[Key, ChargedWorkload] = {}
         self._stranded: Index[str, Key] = Index()
         self._assumed: dict[Key, Workload] = {}
         self._evicting: set[Key] = set()
@@ -125,7 +125,7 @@ class State:
         known = self.queues.get(queue)
         return self._below_root(known.node) if known is not None else NO_QUEUES
 
-    def _below_root(self, node: Node) -> QueueNames:
+    def _below_root(self, node: QuotaNode) -> QueueNames:
         return NO_QUEUES if node.cyclic else node.root.leaf_names
 
     # Flavors, checks, topologies: what makes a ClusterQueue active
@@ -178,7 +178,7 @@ class State:
 
     def nodes_listed(self) -> QueueNames:
         """Place pods from now on, because all nodes are known."""
-        self.domains.nodes = Nodes.LISTED
+        self.domains.nodes = NodeKnowledge.LISTED
         placed = [each.name for each in self.flavors.values() if each.topology]
         return self.capacity_changed(self.domains.using(placed))
 
@@ -241,7 +241,7 @@ class State:
         queue = self.queues.get(name)
         return queue is not None and queue.active
 
-    def local_obstacles(self, key: Key) -> tuple[Obstacle, ...]:
+    def local_obstacles(self, key: Key) -> tuple[QueueObstacle, ...]:
         """Return why a LocalQueue is inactive; empty if it is active."""
         queue = self.local_queues[key]
         exists = queue.cluster_queue in self.queues
@@ -263,7 +263,7 @@ class State:
         local = self.local_queues.get(workload.local_queue)
         return local.cluster_queue if local is not None else ""
 
-    def running(self, key: Key) -> Running | None:
+    def running(self, key: Key) -> ChargedWorkload | None:
         return self._charged.get(key)
 
     def record(self, workload: Workload) -> None:
@@ -278,7 +278,7 @@ class State:
         before = self._charged.get(workload.key)
         if reservation is not None and before is not None and same_charge(before, reservation):
             evicting = workload.key in self._evicting
-            after = Running(workload, before.queue, before.usage, evicting=evicting)
+            after = ChargedWorkload(workload, before.queue, before.usage, evicting=evicting)
             self._replace(before, after)
             return
         self.discharge(workload.key)
@@ -294,7 +294,7 @@ class State:
             return False
         return workload.reservation is None or needs_second_pass(workload)
 
-    def _replace(self, before: Running, after: Running) -> None:
+    def _replace(self, before: ChargedWorkload, after: ChargedWorkload) -> None:
         """Replace the data of a charged workload; the charge does not change.
 
         The confirmation of an assumed reservation changes its time, which only affects the order of
@@ -344,7 +344,7 @@ class State:
     def _mark_evicting(self, key: Key, evicting: bool) -> None:
         found = self._charged.get(key)
         if found is not None:
-            after = Running(
+            after = ChargedWorkload(
                 found.workload,
                 found.queue,
                 found.usage,
@@ -353,7 +353,7 @@ class State:
             )
             self._replace(found, after)
 
-    def unconfirmed(self) -> Iterator[Running]:
+    def unconfirmed(self) -> Iterator[ChargedWorkload]:
         """Return the charged workloads whose reservation is not stored yet."""
         for key in self._assumed:
             running = self._charged[key]
@@ -364,9 +364,10 @@ class State:
         known = self.queues.get(held.cluster_queue)
         if known is None:
             return False
-        usage, evicting = usage_of(workload, held), workload.key in self._evicting
-        running = Running(workload, held.cluster_queue, usage, assumed=assumed, evicting=evicting)
-        self.dirty.add(held.cluster_queue)
+        usage = usage_of(workload, held)
+        name, evicting = held.cluster_queue, workload.key in self._evicting
+        running = ChargedWorkload(workload, name, usage, assumed=assumed, evicting=evicting)
+        self.dirty.add(name)
         known.running[workload.key] = self._charged[workload.key] = running
         for column, amount in usage.quota.items():
             charge(known.node.cell(column), amount)
@@ -384,7 +385,7 @@ class State:
         queue.node.generation += 1
         return True
 
-    def _uncharge(self, running: Running, queue: Queue) -> None:
+    def _uncharge(self, running: ChargedWorkload, queue: Queue) -> None:
         del self._charged[running.key]
         self.dirty.add(running.queue)
         self._assumed.pop(running.key, None)

@@ -120,7 +120,7 @@ def release(cell: Cell, amount: int, journal: Journal | None = None) -> None:
         at = at.parent
 
 
-class Node:
+class QuotaNode:
     """A ClusterQueue or cohort in the tree. `explicit` cohorts have a Cohort object."""
 
     __slots__ = (
@@ -143,9 +143,9 @@ class Node:
         self.name = name
         self.is_queue = is_queue
         self.explicit = False
-        self.parent: Node | None = None
-        self.cohorts: dict[str, Node] = {}
-        self.queues: dict[str, Node] = {}
+        self.parent: QuotaNode | None = None
+        self.cohorts: dict[str, QuotaNode] = {}
+        self.queues: dict[str, QuotaNode] = {}
         self.quotas: dict[FlavorResource, Quota] = {}
         self.cells: dict[FlavorResource, Cell] = {}
         self.weight = 1.0
@@ -158,7 +158,7 @@ class Node:
         return f"{'ClusterQueue' if self.is_queue else 'Cohort'}({self.name})"
 
     @property
-    def root(self) -> Node:
+    def root(self) -> QuotaNode:
         node = self
         while node.parent is not None:
             node = node.parent
@@ -170,20 +170,20 @@ class Node:
         at = self.parent
         if at is None or at.parent is None:
             return False
-        seen: set[Node] = set()
+        seen: set[QuotaNode] = set()
         while at is not None and at not in seen:
             seen.add(at)
             at = at.parent
         return at is not None
 
-    def ancestors(self) -> Iterator[Node]:
+    def ancestors(self) -> Iterator[QuotaNode]:
         """Yield the cohorts from the parent up to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[QuotaNode]:
         """Yield every ClusterQueue at or below this node, cohorts first, each level by name."""
         if self.is_queue:
             yield self
@@ -222,7 +222,7 @@ class Node:
         return True
 
 
-def lowest_fit(node: Node, column: FlavorResource, amount: int) -> tuple[int, bool]:
+def lowest_fit(node: QuotaNode, column: FlavorResource, amount: int) -> tuple[int, bool]:
     """Return the height at which the amount is available, and whether a higher level exists.
 
     The height is that of the smallest subtree that can hold the amount within its own quota: 0
@@ -242,7 +242,7 @@ def lowest_fit(node: Node, column: FlavorResource, amount: int) -> tuple[int, bo
     return node.root.height, False
 
 
-class Tree:
+class QuotaTree:
     """All nodes by name, kept consistent when structure or quota changes.
 
     A cohort exists as soon as it is referenced. A tree with a cycle keeps its last values and is
@@ -250,12 +250,12 @@ class Tree:
     """
 
     def __init__(self) -> None:
-        self.queues: dict[str, Node] = {}
-        self.cohorts: dict[str, Node] = {}
+        self.queues: dict[str, QuotaNode] = {}
+        self.cohorts: dict[str, QuotaNode] = {}
 
     def put_queue(
         self, name: str, cohort: str, groups: Iterable[ResourceGroup], weight: float
-    ) -> Node:
+    ) -> QuotaNode:
         """Add or update a ClusterQueue, and recompute the trees that it left and joined.
 
         Its usage stays. The generation increases only if quotas or the parent changed.
@@ -263,7 +263,7 @@ class Tree:
         node = self.queues.get(name)
         fresh = node is None
         if node is None:
-            node = self.queues[name] = Node(name, is_queue=True)
+            node = self.queues[name] = QuotaNode(name, is_queue=True)
         node.weight = weight
         quotas = quotas_of(groups)
         before = node.parent
@@ -285,7 +285,7 @@ class Tree:
 
     def put_cohort(
         self, name: str, parent: str, groups: Iterable[ResourceGroup], weight: float
-    ) -> Node:
+    ) -> QuotaNode:
         """Add or update a Cohort object. A cohort that was only referenced keeps its children."""
         node = self._cohort(name)
         node.explicit = True
@@ -311,13 +311,13 @@ class Tree:
         self._recompute_after_move(node, before)
         self._forget_if_bare(node)
 
-    def _cohort(self, name: str) -> Node:
+    def _cohort(self, name: str) -> QuotaNode:
         node = self.cohorts.get(name)
         if node is None:
-            node = self.cohorts[name] = Node(name, is_queue=False)
+            node = self.cohorts[name] = QuotaNode(name, is_queue=False)
         return node
 
-    def _attach(self, node: Node, cohort: str) -> None:
+    def _attach(self, node: QuotaNode, cohort: str) -> None:
         before = node.parent
         if before is not None:
             (before.queues if node.is_queue else before.cohorts).pop(node.name, None)
@@ -325,20 +325,20 @@ class Tree:
         if node.parent is not None:
             (node.parent.queues if node.is_queue else node.parent.cohorts)[node.name] = node
 
-    def _recompute_after_move(self, node: Node, before: Node | None) -> None:
+    def _recompute_after_move(self, node: QuotaNode, before: QuotaNode | None) -> None:
         if before is not None:
             self._recompute(before)
             self._forget_if_bare(before)
         self._recompute(node)
 
-    def _forget_if_bare(self, cohort: Node) -> None:
+    def _forget_if_bare(self, cohort: QuotaNode) -> None:
         """Remove a cohort that has neither an object nor children."""
         if not (cohort.explicit or cohort.cohorts or cohort.queues):
             self.cohorts.pop(cohort.name, None)
             if cohort.parent is not None:
                 self._attach(cohort, "")
 
-    def _recompute(self, node: Node) -> None:
+    def _recompute(self, node: QuotaNode) -> None:
         if not node.cyclic:
             root = node.root
             _gather(root)
@@ -350,7 +350,7 @@ def quotas_of(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
     return {column: quota for group in groups for column, quota in group.quotas.items()}
 
 
-def _gather(node: Node) -> None:
+def _gather(node: QuotaNode) -> None:
     """Compute the cells of the subtree bottom-up: quota, local quota, usage, height."""
     if node.is_queue:
         used = {column: cell.used for column, cell in node.cells.items() if cell.used}
@@ -377,7 +377,7 @@ def _gather(node: Node) -> None:
         cell.set_subtree_quota(totals[column])
 
 
-def _link(node: Node) -> None:
+def _link(node: QuotaNode) -> None:
     """Link every cell to its parent and compute its potential, top-down."""
     node.lendable = None
     node.leaf_names = frozenset(leaf.name for leaf in node.leaves())
@@ -388,7 +388,7 @@ def _link(node: Node) -> None:
         _link(child)
 
 
-def queues_below(node: Node) -> set[str]:
+def queues_below(node: QuotaNode) -> set[str]:
     """Return the ClusterQueues of a cohort and of all cohorts below it, even in a cycle."""
     seen, ahead = {node}, [node]
     for at in ahead:

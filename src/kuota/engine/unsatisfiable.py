@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .amounts import FlavorResource
-from .assignment import Attempt, Mode, Possibility
+from .assignment import AssignmentMode, FlavorAttempt, PreemptionPossibility
 from .candidates import NEVER, max_victim_priority
-from .decisions import Wait, Why
+from .decisions import Wait, WaitCause
 from .model import ClusterQueue, ResourceGroup
-from .reasons import Cause, WaitReason
+from .reasons import RejectionCause, WaitReason
 from .snapshot import Queue
-from .tree import Node, available
+from .tree import QuotaNode, available
 
 Need = tuple[int, FlavorResource, int]
 """A priority, a column, and the amount that a workload of this priority needs."""
@@ -30,7 +30,7 @@ Needs = tuple[Need, ...]
 """Needs of which any attainable one justifies a retry. If empty, only a policy change does."""
 
 
-class Rejection(NamedTuple):
+class ClassRejection(NamedTuple):
     """Why a class was rejected, and what it needs."""
 
     reason: WaitReason
@@ -43,7 +43,7 @@ UpperBound = Callable[[int, FlavorResource], int]
 Attainable = Callable[[int, FlavorResource, int], bool]
 """Whether a workload of this priority could get this amount of a column."""
 
-_QUOTA = frozenset({Cause.EXCEEDS_MAX, Cause.INSUFFICIENT})
+_QUOTA = frozenset({RejectionCause.EXCEEDS_MAX, RejectionCause.INSUFFICIENT})
 
 
 class UnsatisfiableClasses:
@@ -54,9 +54,9 @@ class UnsatisfiableClasses:
     """
 
     def __init__(self) -> None:
-        self._classes: dict[str, Rejection] = {}
+        self._classes: dict[str, ClassRejection] = {}
         self._by_need: dict[tuple[int, FlavorResource], list[tuple[int, str]]] = {}
-        self._satisfiable: dict[str, Rejection] = {}
+        self._satisfiable: dict[str, ClassRejection] = {}
 
     def __contains__(self, scheduling_hash: str) -> bool:
         return scheduling_hash in self._classes
@@ -70,14 +70,14 @@ class UnsatisfiableClasses:
         known = self._classes.get(scheduling_hash)
         return known.reason if known is not None else None
 
-    def put(self, scheduling_hash: str, rejection: Rejection) -> None:
+    def put(self, scheduling_hash: str, rejection: ClassRejection) -> None:
         """Add a class and replace its earlier needs."""
         self.drop(scheduling_hash)
         self._classes[scheduling_hash] = rejection
         for priority, column, amount in rejection.needs:
             insort(self._by_need.setdefault((priority, column), []), (amount, scheduling_hash))
 
-    def rejected_again(self, scheduling_hash: str, attainable: Attainable) -> Rejection | None:
+    def rejected_again(self, scheduling_hash: str, attainable: Attainable) -> ClassRejection | None:
         """Return how a satisfiable class would be rejected now; None if it must be tried."""
         known = self._satisfiable.get(scheduling_hash)
         if known is None:
@@ -144,18 +144,20 @@ def needs_of(wait: Wait, spec: ClusterQueue) -> Needs | None:
 
 
 def _holds_nothing(wait: Wait, spec: ClusterQueue) -> bool:
-    if wait.why is Why.NO_FIT:
+    if wait.why is WaitCause.NO_FIT:
         return True
-    return wait.why is Why.NO_CANDIDATES and spec.preemption.reclaim_within_cohort == "Any"
+    return wait.why is WaitCause.NO_CANDIDATES and spec.preemption.reclaim_within_cohort == "Any"
 
 
-def _rejected(attempt: Attempt | None) -> bool:
+def _rejected(attempt: FlavorAttempt | None) -> bool:
     if attempt is None:
         return False
-    return attempt.mode is Mode.NO_FIT or attempt.preemption == str(Possibility.NO_CANDIDATES)
+    return attempt.mode is AssignmentMode.NO_FIT or attempt.preemption == str(
+        PreemptionPossibility.NO_CANDIDATES
+    )
 
 
-def _needs(priority: int, group: ResourceGroup, attempts: Mapping[str, Attempt]) -> Needs:
+def _needs(priority: int, group: ResourceGroup, attempts: Mapping[str, FlavorAttempt]) -> Needs:
     """Return one need for each flavor that was rejected for lack of quota."""
     found = []
     for flavor in group.flavors:
@@ -199,7 +201,7 @@ class AttainableQuota:
             total = max(total, reclaimed)
         return min(total, cell.potential)
 
-    def _borrowers(self, root: Node, column: FlavorResource) -> int:
+    def _borrowers(self, root: QuotaNode, column: FlavorResource) -> int:
         """Return the usage of queues above nominal quota. Only such queues must return quota."""
         found = self._borrowed_usage.get((root.name, column))
         if found is None:
@@ -209,7 +211,7 @@ class AttainableQuota:
         return found
 
 
-def _entitlement(node: Node, column: FlavorResource, own: int) -> int:
+def _entitlement(node: QuotaNode, column: FlavorResource, own: int) -> int:
     """Return the largest amount for which other queues must return quota, without borrowing.
 
     This is the unused nominal quota of the queue, if any, plus the usage of its `own` victims; or,

@@ -16,10 +16,10 @@ from kuota.api.topology_codec import Domain
 from kuota.api.workload import TopologyAssignment
 
 from .amounts import Amounts, Requests
-from .model import Assigned, PodSet, Reservation, Struct, Workload
-from .topology.assignment import Assignment, add_usage, read
+from .model import PodSet, PodSetReservation, Reservation, Struct, Workload
+from .topology.assignment import LeafAssignment, add_usage, read
 from .topology.assignment import usage as placed_usage
-from .topology.cluster import Cluster
+from .topology.cluster import ClusterCapacity
 from .topology.tree import DomainId
 
 
@@ -29,7 +29,7 @@ class PlacedPods(Struct):
     pod_set: str
     flavor: str
     requests: Requests
-    assignment: Assignment
+    assignment: LeafAssignment
 
 
 class Usage(Struct):
@@ -51,7 +51,7 @@ def usage_of(workload: Workload, reservation: Reservation) -> Usage:
     return Usage(quota=reservation.usage, places=tuple(places))
 
 
-def _places(given: Assigned, pod_set: PodSet | None) -> Sequence[PlacedPods]:
+def _places(given: PodSetReservation, pod_set: PodSet | None) -> Sequence[PlacedPods]:
     """Return the places on each assigned flavor; only flavors with a topology count them."""
     if given.topology is None:
         return ()
@@ -63,7 +63,7 @@ def _places(given: Assigned, pod_set: PodSet | None) -> Sequence[PlacedPods]:
     ]
 
 
-def _left(placed: Assignment, count: int) -> Assignment:
+def _left(placed: LeafAssignment, count: int) -> LeafAssignment:
     """Return the most pods that may be left on each domain if only `count` pods are left.
 
     Reclaimable pods have finished, but it is not known which domains they have left. A domain has
@@ -72,10 +72,10 @@ def _left(placed: Assignment, count: int) -> Assignment:
     if count >= placed.pods:
         return placed
     kept = (Domain(each.values, min(each.count, count)) for each in placed.domains)
-    return Assignment(levels=placed.levels, domains=tuple(each for each in kept if each.count))
+    return LeafAssignment(levels=placed.levels, domains=tuple(each for each in kept if each.count))
 
 
-def requests_of(given: Assigned, pod_set: PodSet | None) -> Requests:
+def requests_of(given: PodSetReservation, pod_set: PodSet | None) -> Requests:
     """Return the requests of one pod: those of its spec, which quota may see differently."""
     if pod_set is not None and pod_set.template.spec.containers is not None:
         return pod_amounts(pod_set.template.spec)
@@ -114,11 +114,11 @@ def _without(place: PlacedPods, held: TopologyAssignment | None) -> PlacedPods:
         for each in place.assignment.domains
     )
     domains = tuple(each for each in added if each.count > 0)
-    assignment = Assignment(levels=place.assignment.levels, domains=domains)
+    assignment = LeafAssignment(levels=place.assignment.levels, domains=domains)
     return replace(place, assignment=assignment)
 
 
-def places_fit(cluster: Cluster, places: Sequence[PlacedPods]) -> bool:
+def places_fit(cluster: ClusterCapacity, places: Sequence[PlacedPods]) -> bool:
     """Whether the nodes have room for all places together."""
     by_flavor: dict[str, dict[DomainId, Requests]] = {}
     for place in places:
@@ -127,7 +127,7 @@ def places_fit(cluster: Cluster, places: Sequence[PlacedPods]) -> bool:
     return all(cluster.has_room(flavor, total) for flavor, total in by_flavor.items())
 
 
-def charge_places(cluster: Cluster, usage: Usage, sign: int) -> None:
+def charge_places(cluster: ClusterCapacity, usage: Usage, sign: int) -> None:
     """Add the placed pods to the usage of the nodes; with `sign` -1, remove them."""
     for place in usage.places:
         cluster.charge(place.flavor, place.assignment, place.requests, sign)

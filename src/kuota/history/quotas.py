@@ -13,7 +13,7 @@ import msgspec
 from kuota.api import kueue
 from kuota.api.base import Json
 from kuota.bridge import inbound
-from kuota.engine.tree import Node, Tree
+from kuota.engine.tree import QuotaNode, QuotaTree
 
 
 class QuotaKind(StrEnum):
@@ -55,7 +55,7 @@ class Quotas:
     """The quota tree at a moment that only advances, and which LocalQueue leads where."""
 
     def __init__(self, facts: Iterable[QuotaFact]) -> None:
-        self.tree = Tree()
+        self.tree = QuotaTree()
         self.queues: dict[str, str] = {}
         """The ClusterQueue of each LocalQueue."""
         self._due = deque(sorted(facts, key=lambda each: each.since))
@@ -69,7 +69,7 @@ class Quotas:
         while self._due and self._due[0].since <= now:
             self._apply(self._due.popleft())
 
-    def node(self, cluster_queue: str) -> Node | None:
+    def node(self, cluster_queue: str) -> QuotaNode | None:
         return self.tree.queues.get(cluster_queue)
 
     def _apply(self, given: QuotaFact) -> None:

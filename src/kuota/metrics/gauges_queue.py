@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from kuota.api.base import Key
 from kuota.bridge.queue_status import admitted, reserved
-from kuota.engine.activity import Inactive
+from kuota.engine.activity import InactiveReason
 from kuota.engine.amounts import Amounts, add_into
 from kuota.engine.fairness import share
 from kuota.engine.snapshot import Queue
-from kuota.engine.tree import Node
+from kuota.engine.tree import QuotaNode
 
 from .metric import CLUSTER_QUEUE, COHORT, WORKLOAD
 from .readings import ACTIVE, GaugeReadings, PendingCounts, in_units
@@ -67,13 +67,13 @@ def _read_use(readings: GaugeReadings, queue: Queue, custom: Labels) -> None:
 def _read_status(readings: GaugeReadings, name: str, custom: Labels) -> None:
     obstacles = readings.engine.state.obstacles.get(name, ())
     status = ACTIVE if not obstacles else "pending"
-    if any(each.reason is Inactive.TERMINATING for each in obstacles):
+    if any(each.reason is InactiveReason.TERMINATING for each in obstacles):
         status = "terminating"
     values = {each: float(each == status) for each in _STATUSES}
     readings.put_each("kueue_cluster_queue_status", values, (name,), custom)
 
 
-def _read_place(readings: GaugeReadings, node: Node, custom: Labels) -> None:
+def _read_place(readings: GaugeReadings, node: QuotaNode, custom: Labels) -> None:
     parent, root = cohorts_above(node)
     readings.put("kueue_cluster_queue_info", 1, (node.name, parent, root), custom)
     if readings.shows("kueue_cluster_queue_weighted_share"):
@@ -118,14 +118,14 @@ def _read_finished(readings: GaugeReadings) -> None:
         readings.put("kueue_finished_workloads", counts[name], (name,), custom)
 
 
-def cohorts_above(node: Node) -> tuple[str, str]:
+def cohorts_above(node: QuotaNode) -> tuple[str, str]:
     """Return the parent cohort and the root cohort of a node; "" if there is none."""
     if node.parent is None:
         return "", "" if node.is_queue else node.name
     return node.parent.name, "" if node.cyclic else node.root.name
 
 
-def share_of(node: Node) -> float:
+def share_of(node: QuotaNode) -> float:
     """Return the fair share for metrics: exact, or NaN if it is infinite."""
     if node.cyclic:
         return 0.0
@@ -146,7 +146,7 @@ def read_cohorts(readings: GaugeReadings) -> None:
             _read_subtree(readings, node, custom)
 
 
-def _read_subtree(readings: GaugeReadings, node: Node, custom: Labels) -> None:
+def _read_subtree(readings: GaugeReadings, node: QuotaNode, custom: Labels) -> None:
     """Read quota and usage of the subtree. As in Kueue, an empty subtree has no series."""
     reserved: Amounts = {}
     admitted: Counter[Labels] = Counter()

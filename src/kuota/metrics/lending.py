@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.tree import Cell, Node
+from kuota.engine.tree import Cell, QuotaNode
 
 
-def lent_by_queue(root: Node, column: FlavorResource) -> Iterator[tuple[str, float]]:
+def lent_by_queue(root: QuotaNode, column: FlavorResource) -> Iterator[tuple[str, float]]:
     """Yield the ClusterQueues of a tree that lend this column, each with the amount.
 
     `root` must not be part of a cycle.
@@ -23,7 +23,7 @@ def lent_by_queue(root: Node, column: FlavorResource) -> Iterator[tuple[str, flo
         yield from _taken(root, column, 0.0)
 
 
-def _taken(cohort: Node, column: FlavorResource, taken: float) -> Iterator[tuple[str, float]]:
+def _taken(cohort: QuotaNode, column: FlavorResource, taken: float) -> Iterator[tuple[str, float]]:
     """Yield the lenders in a cohort from whose quota others outside take this amount."""
     children = [
         (child, cell)

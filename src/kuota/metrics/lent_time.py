@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from kuota.api.device_resources import is_device
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.tree import Tree
+from kuota.engine.tree import QuotaTree
 
 from .lending import lent_by_queue
 
@@ -24,7 +24,7 @@ class LentTime:
         self._amounts: dict[_At, float] = {}
         self._sampled: float | None = None
 
-    def sample(self, tree: Tree, now: float) -> None:
+    def sample(self, tree: QuotaTree, now: float) -> None:
         """Count the time since the last sample, and read what is lent now."""
         self._advance(now)
         self._amounts = dict(_lent(tree))
@@ -52,7 +52,7 @@ class LentTime:
         self._sampled = now
 
 
-def _lent(tree: Tree) -> Iterator[tuple[_At, float]]:
+def _lent(tree: QuotaTree) -> Iterator[tuple[_At, float]]:
     for cohort in tree.cohorts.values():
         if cohort.parent is not None:
             continue

@@ -12,7 +12,7 @@ from kuota.api.core import Node
 from kuota.api.topology_codec import HOSTNAME
 from kuota.bridge import inbound_nodes
 from kuota.engine import model
-from kuota.engine.domains import Nodes
+from kuota.engine.domains import NodeKnowledge
 from kuota.engine.facts import EngineObject
 
 _READY = Condition(type="Ready", status="True")
@@ -37,13 +37,17 @@ def node(obj: Node) -> model.Node:
     return inbound_nodes.node(given)
 
 
-def knowledge(known: Iterable[EngineObject]) -> Nodes:
+def knowledge(known: Iterable[EngineObject]) -> NodeKnowledge:
     """Return whether pods are placed: only if there are nodes at all."""
-    return Nodes.LISTED if any(isinstance(e, model.Node) for e in known) else Nodes.IGNORED
+    return (
+        NodeKnowledge.LISTED
+        if any(isinstance(e, model.Node) for e in known)
+        else NodeKnowledge.IGNORED
+    )
 
 
 def notes(known: Iterable[EngineObject]) -> list[str]:
     """Return a note if pods would be placed but there are no nodes."""
     objects = list(known)
     placed = any(isinstance(each, model.ResourceFlavor) and each.topology for each in objects)
-    return [UNPLACED] if placed and knowledge(objects) is Nodes.IGNORED else []
+    return [UNPLACED] if placed and knowledge(objects) is NodeKnowledge.IGNORED else []

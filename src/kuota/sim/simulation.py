@@ -15,7 +15,7 @@ import msgspec
 
 from kuota.api.base import Key
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
-from kuota.engine.domains import Nodes
+from kuota.engine.domains import NodeKnowledge
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import Eviction, Instant, Struct, Workload
@@ -42,7 +42,10 @@ class Simulation:
     """An engine and its objects at one point in time, which only `advance` changes."""
 
     def __init__(
-        self, policy: Policy | None = None, now: Instant = 0.0, nodes: Nodes = Nodes.LISTED
+        self,
+        policy: Policy | None = None,
+        now: Instant = 0.0,
+        nodes: NodeKnowledge = NodeKnowledge.LISTED,
     ) -> None:
         self.engine = Engine(policy, nodes=nodes)
         self.now = now

@@ -13,7 +13,7 @@ from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.model import Instant, Struct, Workload
 from kuota.engine.snapshot import Queue
-from kuota.engine.tree import Node
+from kuota.engine.tree import QuotaNode
 
 from .loans import LentAmounts, Loan, lent_amounts, loans
 from .plan import (
@@ -171,19 +171,19 @@ class Builder:
         )
 
 
-def quotas(node: Node, lent: LentAmounts) -> list[QuotaRow]:
+def quotas(node: QuotaNode, lent: LentAmounts) -> list[QuotaRow]:
     """Return a row for each flavor-resource of a node with quota or usage, in spec order."""
     below = [column for each in _at_and_below(node) for column in each.quotas]
     used = [column for column, cell in node.cells.items() if cell.used]
     return [_quota(node, column, lent) for column in dict.fromkeys([*below, *used])]
 
 
-def _at_and_below(node: Node) -> list[Node]:
+def _at_and_below(node: QuotaNode) -> list[QuotaNode]:
     children = [*node.cohorts.values(), *node.queues.values()]
     return [node, *(each for child in children for each in _at_and_below(child))]
 
 
-def _quota(node: Node, column: FlavorResource, lent: LentAmounts) -> QuotaRow:
+def _quota(node: QuotaNode, column: FlavorResource, lent: LentAmounts) -> QuotaRow:
     cell, name = node.cell(column), column.resource
     kind = "ClusterQueue" if node.is_queue else "Cohort"
     over = max(0, cell.used - (cell.nominal if node.is_queue else cell.subtree))

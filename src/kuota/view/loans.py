@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from kuota.api.base import Key
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.model import Struct
-from kuota.engine.snapshot import Queue, Running
+from kuota.engine.snapshot import ChargedWorkload, Queue
 from kuota.engine.state import State
-from kuota.engine.tree import Node
+from kuota.engine.tree import QuotaNode
 
 
 class Loan(Struct):
@@ -45,12 +45,12 @@ def loans(state: State) -> list[Loan]:
     return found
 
 
-def _reserved(running: Running) -> tuple[float, str, Key]:
+def _reserved(running: ChargedWorkload) -> tuple[float, str, Key]:
     since = running.reserved_at
     return (float("inf") if since is None else since, running.queue, running.key)
 
 
-def _borrowed(queue: Queue) -> Iterator[tuple[Running, FlavorResource, int]]:
+def _borrowed(queue: Queue) -> Iterator[tuple[ChargedWorkload, FlavorResource, int]]:
     """Yield what each workload of a queue uses beyond the nominal quota."""
     left: dict[FlavorResource, int] = {}
     for running in sorted(queue.running.values(), key=_reserved):
@@ -70,7 +70,7 @@ class _LendableQuota:
         self._through: dict[tuple[int, FlavorResource], int] = {}
 
     def lend(
-        self, running: Running, node: Node, column: FlavorResource, amount: int
+        self, running: ChargedWorkload, node: QuotaNode, column: FlavorResource, amount: int
     ) -> Iterator[Loan]:
         while amount > 0:
             offers = self._offers(node, column)
@@ -81,7 +81,7 @@ class _LendableQuota:
                 self._take(lender, node, column, part)
             yield _loan(running, column, part, lender)
 
-    def _offers(self, node: Node, column: FlavorResource) -> Iterator[tuple[Node, int]]:
+    def _offers(self, node: QuotaNode, column: FlavorResource) -> Iterator[tuple[QuotaNode, int]]:
         below = node
         for cohort in node.ancestors():
             yield cohort, self._left(cohort, column)
@@ -94,7 +94,7 @@ class _LendableQuota:
             yield from sorted(members, key=lambda each: (-each[1], each[0].name))
             below = cohort
 
-    def _below(self, node: Node, column: FlavorResource) -> Iterator[tuple[Node, int]]:
+    def _below(self, node: QuotaNode, column: FlavorResource) -> Iterator[tuple[QuotaNode, int]]:
         """Yield the lenders in a subtree, each with the maximum that it can lend outside it."""
         cell = node.cells.get(column)
         if cell is None:
@@ -106,17 +106,19 @@ class _LendableQuota:
             for lender, most in self._below(child, column):
                 yield lender, min(out, most)
 
-    def _left(self, node: Node, column: FlavorResource) -> int:
+    def _left(self, node: QuotaNode, column: FlavorResource) -> int:
         cell = node.cells.get(column)
         if cell is None:
             return 0
         used = cell.used if node.is_queue else 0
         return self._own.get((id(node), column), max(0, cell.nominal - used))
 
-    def _take(self, lender: Node, borrower: Node, column: FlavorResource, part: int) -> None:
+    def _take(
+        self, lender: QuotaNode, borrower: QuotaNode, column: FlavorResource, part: int
+    ) -> None:
         self._own[id(lender), column] = self._left(lender, column) - part
         around = set(map(id, borrower.ancestors()))
-        at: Node | None = lender
+        at: QuotaNode | None = lender
         while at is not None and id(at) not in around:
             cell = at.cell(column)
             out = self._through.get((id(at), column), max(0, cell.lent - cell.spilled))
@@ -124,7 +126,9 @@ class _LendableQuota:
             at = at.parent
 
 
-def _loan(running: Running, column: FlavorResource, amount: int, lender: Node | None) -> Loan:
+def _loan(
+    running: ChargedWorkload, column: FlavorResource, amount: int, lender: QuotaNode | None
+) -> Loan:
     kind = "" if lender is None else "ClusterQueue" if lender.is_queue else "Cohort"
     return Loan(
         workload=running.key,

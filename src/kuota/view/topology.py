@@ -17,7 +17,7 @@ from kuota.engine.model import Node, Workload
 from kuota.engine.state import State
 from kuota.engine.topology.capacity import PODS
 from kuota.engine.topology.flavor import TopologyFlavor
-from kuota.engine.topology.tree import Domain, Leaf, Tree
+from kuota.engine.topology.tree import Domain, Leaf, TopologyTree
 
 from .plan import Row
 from .room import rounded
@@ -236,7 +236,7 @@ class _Sum:
         self.placed.update(other.placed)
 
 
-def _domain(domain: Domain, tree: Tree, pods: _Pods) -> tuple[DomainRow, _Sum]:
+def _domain(domain: Domain, tree: TopologyTree, pods: _Pods) -> tuple[DomainRow, _Sum]:
     total = _Sum()
     children: list[DomainRow] = []
     contents: Mapping[str, int] = {}
@@ -323,13 +323,13 @@ def resource_order(resource: str) -> tuple[bool, str]:
     return resource in _USUAL or resource.startswith(("ephemeral-", "hugepages-")), resource
 
 
-def _unused(nodes: Iterable[Node], tree: Tree) -> Iterator[UnusedNode]:
+def _unused(nodes: Iterable[Node], tree: TopologyTree) -> Iterator[UnusedNode]:
     for node in sorted(nodes, key=lambda each: each.name):
         if tree.leaf_of(node.name) is None and tree.labels.items() <= node.labels.items():
             yield UnusedNode(name=node.name, reason=_reason(node, tree))
 
 
-def _reason(node: Node, tree: Tree) -> str:
+def _reason(node: Node, tree: TopologyTree) -> str:
     if not node.ready:
         return "is not ready"
     if node.unschedulable:

@@ -9,19 +9,19 @@ from kuota.api.base import Key
 from kuota.api.quantity import add, text
 from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.bridge.messages import reason_text
-from kuota.engine.decisions import Why
+from kuota.engine.decisions import WaitCause
 from kuota.engine.explanation import (
     Advice,
     Explanation,
     Limit,
-    Phase,
     ProtectedWorkload,
     ProtectionReason,
+    SchedulingPhase,
     Shortfall,
     Suggestion,
     TriedFlavor,
 )
-from kuota.engine.reasons import Cause, PreemptionReason
+from kuota.engine.reasons import PreemptionReason, RejectionCause
 
 from .loans import Loan
 from .plan import HelpRow, LackRow, ProtectedRow, TriedRow, WhyRow
@@ -63,12 +63,16 @@ def loans_text(given: Sequence[Loan]) -> str:
 
 def why_text(why: Explanation, named: Naming = str) -> str:
     """Return why a workload is not admitted; "" if it is."""
-    if why.phase is Phase.RESERVED:
+    if why.phase is SchedulingPhase.RESERVED:
         checks = f" {several(why.checks)}" if why.checks else ""
         return f"quota is reserved; waiting for admission checks{checks}"
-    if why.phase in (Phase.DEACTIVATED, Phase.FINISHED, Phase.ADMITTED):
+    if why.phase in (
+        SchedulingPhase.DEACTIVATED,
+        SchedulingPhase.FINISHED,
+        SchedulingPhase.ADMITTED,
+    ):
         return ""
-    if why.phase is Phase.UNQUEUED:
+    if why.phase is SchedulingPhase.UNQUEUED:
         return _unqueued_text(why)
     fixed = _WHYS.get(why.why) if why.why is not None else None
     if fixed is not None:
@@ -98,16 +102,16 @@ def _inactive(why: Explanation) -> str:
     return f"ClusterQueue {why.cluster_queue} is inactive: {because}"
 
 
-_WHYS: dict[Why, Callable[[Explanation], str]] = {
-    Why.QUEUE_INACTIVE: _inactive,
-    Why.QUEUE_MISSING: lambda w: f"ClusterQueue {w.cluster_queue} does not exist",
-    Why.NAMESPACE_MISSING: lambda w: f"namespace {w.workload.namespace} does not exist",
-    Why.NAMESPACE_MISMATCH: lambda w: (
+_WHYS: dict[WaitCause, Callable[[Explanation], str]] = {
+    WaitCause.QUEUE_INACTIVE: _inactive,
+    WaitCause.QUEUE_MISSING: lambda w: f"ClusterQueue {w.cluster_queue} does not exist",
+    WaitCause.NAMESPACE_MISSING: lambda w: f"namespace {w.workload.namespace} does not exist",
+    WaitCause.NAMESPACE_MISMATCH: lambda w: (
         f"ClusterQueue {w.cluster_queue} does not match namespace {w.workload.namespace}"
     ),
-    Why.CHECKS_FAILED: lambda w: "some of its admission checks have failed",
-    Why.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
-    Why.GATED: lambda w: "preemption is needed, but a preemption gate is closed",
+    WaitCause.CHECKS_FAILED: lambda w: "some of its admission checks have failed",
+    WaitCause.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
+    WaitCause.GATED: lambda w: "preemption is needed, but a preemption gate is closed",
 }
 
 
@@ -125,14 +129,14 @@ def _tried_texts(tried: Sequence[TriedFlavor]) -> list[str]:
 def lack_text(lack: Shortfall) -> str:
     """Describe one obstacle, with the node of the quota tree that causes it."""
     reason = lack.reason
-    if reason.cause not in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX):
+    if reason.cause not in (RejectionCause.INSUFFICIENT, RejectionCause.EXCEEDS_MAX):
         return reason_text(reason)
     name = reason.resource
     asked = text(add(reason.assumed, reason.requested), name)
     wanted = f"needs {asked} {name} on {reason.flavor}"
     room = text(reason.limit, name)
     where = object_text(lack.kind, lack.where)
-    if reason.cause is Cause.EXCEEDS_MAX:
+    if reason.cause is RejectionCause.EXCEEDS_MAX:
         if lack.limit is Limit.BORROWING:
             return f"{wanted}, but the borrowingLimit of {where} allows no more than {room}"
         return f"{wanted}, but {where} can never provide more than {room}{_kept_text(lack)}"
@@ -251,7 +255,7 @@ _HELP: dict[Advice, Callable[[Suggestion, Naming], str]] = {
 
 def why_row(found: Explanation, named: Naming = str) -> WhyRow | None:
     """Return the row of an explanation; None if the workload is admitted or finished."""
-    if found.phase in (Phase.ADMITTED, Phase.FINISHED):
+    if found.phase in (SchedulingPhase.ADMITTED, SchedulingPhase.FINISHED):
         return None
     return WhyRow(
         text=why_text(found, named),
@@ -286,7 +290,7 @@ def why_row(found: Explanation, named: Naming = str) -> WhyRow | None:
 
 def _lack(lack: Shortfall) -> LackRow:
     reason = lack.reason
-    counts = reason.cause in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX)
+    counts = reason.cause in (RejectionCause.INSUFFICIENT, RejectionCause.EXCEEDS_MAX)
     name = reason.resource
     return LackRow(
         cause=reason.cause,

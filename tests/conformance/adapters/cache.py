@@ -21,8 +21,8 @@ from kuota.engine.facts import ObjectStored
 from kuota.engine.model import AdmissionCheck, ClusterQueue
 from kuota.engine.snapshot import Queue
 from kuota.engine.state import State
-from kuota.engine.topology.cluster import Cluster as Nodes
-from kuota.engine.tree import Node
+from kuota.engine.topology.cluster import ClusterCapacity as Nodes
+from kuota.engine.tree import QuotaNode
 
 
 def _state(run: Run) -> State:
@@ -205,7 +205,7 @@ def _node_usage(nodes: Nodes) -> Json:
     }
 
 
-def _node_json(node: Node) -> Json:
+def _node_json(node: QuotaNode) -> Json:
     return {
         "fairWeight": f"{node.weight:g}",
         "quotas": {

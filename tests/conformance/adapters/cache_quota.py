@@ -12,9 +12,9 @@ from conformance.registry import suite
 from kuota.api.base import Key
 from kuota.api.quantity import UNLIMITED
 from kuota.engine.amounts import Amounts, FlavorResource
-from kuota.engine.fairness import Share, share
+from kuota.engine.fairness import DominantResourceShare, share
 from kuota.engine.snapshot import Snapshot
-from kuota.engine.tree import Node, Tree
+from kuota.engine.tree import QuotaNode, QuotaTree
 from kuota.engine.usage import Usage
 
 
@@ -53,7 +53,7 @@ def dominant_resource_share(run: Run) -> None:
         )
 
 
-def share_row(node: Node) -> Json:
+def share_row(node: QuotaNode) -> Json:
     found = share(node)
     return {
         "name": node.name,
@@ -82,7 +82,7 @@ def borrowing_on(run: Run) -> None:
 )
 def weighted_share(run: Run) -> None:
     given = run.inputs["drs"]
-    found = Share(
+    found = DominantResourceShare(
         ratio=float(given["unweightedRatio"]),
         weight=float(given["fairWeight"]),
         dominant=given["dominantResource"],
@@ -131,7 +131,7 @@ def summary(snapshot: Snapshot) -> Json:
     }
 
 
-def quota_row(node: Node) -> Json:
+def quota_row(node: QuotaNode) -> Json:
     return {
         "subtreeQuota": {
             str(c): written(cell.subtree) for c, cell in node.cells.items() if cell.declared
@@ -170,15 +170,15 @@ def workload_ancestors(run: Run) -> None:
     same_chain(run, node, lambda node: [each.name for each in node.ancestors()])
 
 
-def cohort_tree(run: Run) -> Tree:
-    tree = Tree()
+def cohort_tree(run: Run) -> QuotaTree:
+    tree = QuotaTree()
     for obj in world.each(run, "cohorts"):
         spec = world.cohort(obj)
         tree.put_cohort(spec.name, spec.parent, spec.groups, spec.weight)
     return tree
 
 
-def same_chain(run: Run, node: Node | None, chain: Callable[[Node], list[str]]) -> None:
+def same_chain(run: Run, node: QuotaNode | None, chain: Callable[[QuotaNode], list[str]]) -> None:
     """Compare ancestors: a missing node has none, and one in a cycle is an error."""
     cyclic = node is not None and node.cyclic
     refused(run.expected["wantErr"], cyclic)

@@ -22,12 +22,12 @@ from kuota.api.gates import Gate
 from kuota.api.quantity import units
 from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.assignment import (
-    Assignment,
-    Attempt,
-    Mode,
+    AssignmentMode,
+    FlavorAttempt,
     OracleResult,
     PodSetAssignment,
-    Possibility,
+    PreemptionPossibility,
+    WorkloadAssignment,
 )
 from kuota.engine.flavors import Oracle, assign
 from kuota.engine.fungibility import GranularMode, PreemptionMode, preferred
@@ -41,12 +41,12 @@ from kuota.engine.model import (
     Workload,
 )
 from kuota.engine.nominate import partial
-from kuota.engine.snapshot import Queue, Running, Snapshot
-from kuota.engine.tree import Tree, charge
+from kuota.engine.snapshot import ChargedWorkload, Queue, Snapshot
+from kuota.engine.tree import QuotaTree, charge
 from kuota.engine.usage import usage_of
 
 _GROUP = "flavorassigner"
-_POSSIBILITIES = {str(each): each for each in Possibility}
+_POSSIBILITIES = {str(each): each for each in PreemptionPossibility}
 _UNLIMITED = Quota(10**15)
 
 
@@ -206,7 +206,7 @@ def search_counts(run: Run) -> None:
     same(run.expected["wantCount"], found or 0, ".count")
 
 
-def assigned(run: Run) -> Assignment:
+def assigned(run: Run) -> WorkloadAssignment:
     snapshot = world.snapshot(run)
     name = run.inputs["targetClusterQueue"]
     queue = snapshot.queues[name]
@@ -236,14 +236,14 @@ def _oracle(recorded: Json) -> Oracle:
     ) -> OracleResult:
         found = recorded.get(str(column))
         if found is None:
-            return OracleResult(Possibility.PREEMPT, 0)
+            return OracleResult(PreemptionPossibility.PREEMPT, 0)
         possibility = _POSSIBILITIES[found["preemptionPossiblity"]]
         return OracleResult(possibility, found["borrowingAfterSimulation"])
 
     return answer
 
 
-def _slice(obj: Json, given: Iterable[Json]) -> Running:
+def _slice(obj: Json, given: Iterable[Json]) -> ChargedWorkload:
     """The slice that is replaced: it holds quota, for all of its pods, in recorded flavors."""
     workload = world.workload(obj)
     admission = obj["status"].get("admission") or {"podSetAssignments": list(given)}
@@ -272,7 +272,7 @@ def _slice(obj: Json, given: Iterable[Json]) -> Running:
     reserved = world.workload({**obj, "status": {**obj["status"], **status}})
     if reserved.reservation is None:
         raise ValueError("the replaced slice holds no quota")
-    return Running(reserved, "cq", usage_of(reserved, reserved.reservation))
+    return ChargedWorkload(reserved, "cq", usage_of(reserved, reserved.reservation))
 
 
 def _unlimited(given: Iterable[Json]) -> Snapshot:
@@ -289,7 +289,7 @@ def _unlimited(given: Iterable[Json]) -> Snapshot:
         )
         for flavor, resources in offered.items()
     )
-    tree = Tree()
+    tree = QuotaTree()
     queue = Queue(ClusterQueue(name="cq", groups=groups), tree.put_queue("cq", "", groups, 1.0))
     return Snapshot(tree, {"cq": queue}, {name: ResourceFlavor(name=name) for name in offered})
 
@@ -320,9 +320,9 @@ def _same_attempts(run: Run, index: int, actual: PodSetAssignment, observed: boo
     if run.observed:
         really = run.observed["assignment"]["podSets"][index].get("flavorAssignmentAttempts")
         same([_wanted_attempt(each, observed) for each in really or ()], made, at)
-    for each in made if actual.mode is Mode.FIT and wanted else ():
+    for each in made if actual.mode is AssignmentMode.FIT and wanted else ():
         check(each in wanted, f"{at}: {each} is not among the wanted")
-    for each in wanted if actual.mode is not Mode.FIT else ():
+    for each in wanted if actual.mode is not AssignmentMode.FIT else ():
         check(each in made, f"{at}: {each} is not among those made")
 
 
@@ -339,7 +339,7 @@ def _wanted_attempt(given: Json, observed: bool) -> Json:
     }
 
 
-def _attempt(attempt: Attempt, observed: bool) -> Json:
+def _attempt(attempt: FlavorAttempt, observed: bool) -> Json:
     return {
         "flavor": attempt.flavor,
         "mode": str(attempt.mode),

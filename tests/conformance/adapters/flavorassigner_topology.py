@@ -10,7 +10,7 @@ from conformance.recorder import convert, whole
 from conformance.registry import suite
 from kuota.api.topology_codec import Domain, compact
 from kuota.api.workload import Admission
-from kuota.engine.model import Assigned, Reservation
+from kuota.engine.model import PodSetReservation, Reservation
 from kuota.engine.usage import added_places, usage_of
 
 
@@ -53,7 +53,9 @@ def net_places(run: Run) -> None:
     if before:
         stored = convert(before, Admission).pod_set_assignments or ()
         held = [
-            Assigned(name=e.name, flavors={}, requests={}, count=0, topology=e.topology_assignment)
+            PodSetReservation(
+                name=e.name, flavors={}, requests={}, count=0, topology=e.topology_assignment
+            )
             for e in stored
         ]
         places = added_places(places, Reservation(cluster_queue="", pod_sets=tuple(held), usage={}))
@@ -67,10 +69,10 @@ def net_places(run: Run) -> None:
     same(run.expected["want"], found)
 
 
-def _placed(given: Json) -> Assigned:
+def _placed(given: Json) -> PodSetReservation:
     placed = given["topologyAssignment"]
     domains = [Domain(list(each["values"]), each["count"]) for each in placed["domains"]]
-    return Assigned(
+    return PodSetReservation(
         name=given["name"],
         flavors={name: each["name"] for name, each in given["flavors"].items()},
         requests={},

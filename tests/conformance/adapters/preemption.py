@@ -20,15 +20,15 @@ from kuota.bridge.messages import victim_text
 from kuota.bridge.outbound import Outbound
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, add_into
-from kuota.engine.assignment import Assignment, Mode
+from kuota.engine.assignment import AssignmentMode, WorkloadAssignment
 from kuota.engine.candidates import PreemptionRequest, may_preempt, sorted_candidates
 from kuota.engine.decisions import Preempt, Victim
 from kuota.engine.fair_preempt import CandidateStream, TargetOrdering
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.preempt import Target, targets
 from kuota.engine.reasons import PreemptionReason
-from kuota.engine.snapshot import Queue, Running, Snapshot
-from kuota.engine.tree import Tree
+from kuota.engine.snapshot import ChargedWorkload, Queue, Snapshot
+from kuota.engine.tree import QuotaTree
 from kuota.engine.usage import NO_USAGE
 
 NO_AMOUNTS: Amounts = {}
@@ -65,7 +65,7 @@ def after(run: Run, found: tuple[Target, ...]) -> list[Json]:
         workload=world.workload(run.inputs["incomingWorkload"], world.gates_of(run)),
         cluster_queue=run.inputs["targetCQ"],
         path="",
-        assignment=Assignment(pod_sets=(), usage={}, mode=Mode.PREEMPT),
+        assignment=WorkloadAssignment(pod_sets=(), usage={}, mode=AssignmentMode.PREEMPT),
         victims=tuple(victim(each) for each in found),
     )
     for effect in Outbound(world.gates_of(run), workload).effects(decision, run.now):
@@ -107,7 +107,7 @@ def messages(run: Run) -> None:
         workload=preemptor,
         cluster_queue="",
         path=run.inputs["preemptorPath"],
-        assignment=Assignment(pod_sets=(), usage={}, mode=Mode.PREEMPT),
+        assignment=WorkloadAssignment(pod_sets=(), usage={}, mode=AssignmentMode.PREEMPT),
         victims=(target,),
     )
     wanted, found = _MESSAGE.search(run.expected["want"]), victim_text(decision, target)
@@ -182,7 +182,7 @@ def candidate_order(run: Run) -> None:
     candidates, use, usage_based = [], {}, set()
     for obj in world.each(run, "candidates"):
         workload = world.workload(obj["workload"], world.gates_of(run))
-        candidates.append(Running(workload, obj["clusterQueue"], NO_USAGE))
+        candidates.append(ChargedWorkload(workload, obj["clusterQueue"], NO_USAGE))
         if obj["localQueueFSUsage"] is not None:
             use[workload.local_queue] = float(obj["localQueueFSUsage"])
             usage_based.add(obj["clusterQueue"])
@@ -204,7 +204,7 @@ def candidate_order(run: Run) -> None:
 
 def lone_queues(run: Run, usage_based: Mapping[str, bool], use: Mapping[Key, float]) -> Snapshot:
     """A snapshot of queues without quota, each told whether past use counts in it."""
-    tree = Tree()
+    tree = QuotaTree()
     queues = {
         name: Queue(
             model.ClusterQueue(name=name, usage_based=counts), tree.put_queue(name, "", (), 1.0)

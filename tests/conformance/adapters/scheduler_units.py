@@ -12,11 +12,11 @@ from conformance.registry import suite
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 from kuota.engine.amounts import Amounts, FlavorResource
-from kuota.engine.assignment import Assignment, Mode, ScanProgress
-from kuota.engine.decisions import Admit, Wait, Why
+from kuota.engine.assignment import AssignmentMode, ScanProgress, WorkloadAssignment
+from kuota.engine.decisions import Admit, Wait, WaitCause
 from kuota.engine.entry import Entry, Head
 from kuota.engine.facts import AdmissionFailed, ObjectStored
-from kuota.engine.fairness import Share
+from kuota.engine.fairness import DominantResourceShare
 from kuota.engine.model import ClusterQueue, LocalQueue, Workload
 from kuota.engine.nominate import outdated
 from kuota.engine.order import classical_rank, fair_rank
@@ -24,16 +24,16 @@ from kuota.engine.policy import Policy
 from kuota.engine.reasons import RequeueReason, WaitReason
 from kuota.engine.settle import reservable
 from kuota.engine.snapshot import Queue
-from kuota.engine.tree import Node, charge
+from kuota.engine.tree import QuotaNode, charge
 
 
 def _entry(run: Run, given: Json, policy: Policy) -> Entry:
     workload = world.workload(given["workload"], world.gates_of(run))
     head = Head(workload=workload, cluster_queue="", preemptor=given["isPreemptor"])
-    entry = Entry(head, Queue(ClusterQueue(name=""), Node("", is_queue=True)), policy)
+    entry = Entry(head, Queue(ClusterQueue(name=""), QuotaNode("", is_queue=True)), policy)
     usage = amounts((run.inputs.get("requestedFRs") or {}).get(str(workload.key)))
-    entry.assignment = Assignment(
-        pod_sets=(), usage=usage, mode=Mode.FIT, height=given["borrowing"]
+    entry.assignment = WorkloadAssignment(
+        pod_sets=(), usage=usage, mode=AssignmentMode.FIT, height=given["borrowing"]
     )
     return entry
 
@@ -63,12 +63,12 @@ def comparing(run: Run) -> None:
     check((one < other) == run.expected["wantLess"], f"less: {one} and {other}")
 
 
-def _share(run: Run, key: Key) -> Share:
+def _share(run: Run, key: Key) -> DominantResourceShare:
     name = f"{run.inputs['parentCohort']}|{key}"
     given = (run.inputs.get("drsValues") or {}).get(name)
     if given is None:
-        return Share()
-    return Share(
+        return DominantResourceShare()
+    return DominantResourceShare(
         float(given["unweightedRatio"]),
         float(given["fairWeight"]),
         given["dominantResource"],
@@ -104,10 +104,12 @@ def held_capacity(run: Run) -> None:
     node = next(iter(world.snapshot(run).queues.values())).node
     for column, amount in amounts(run.inputs["cqUsage"]).items():
         charge(node.cell(column), amount)
-    assignment = Assignment(
+    assignment = WorkloadAssignment(
         pod_sets=(),
         usage=amounts(run.inputs["assignmentUsage"]),
-        mode=Mode.FIT if run.inputs["assignmentMode"] == "Fit" else Mode.PREEMPT,
+        mode=AssignmentMode.FIT
+        if run.inputs["assignmentMode"] == "Fit"
+        else AssignmentMode.PREEMPT,
         height=run.inputs["borrowing"],
     )
     held = reservable(assignment, node)
@@ -132,7 +134,7 @@ def requeueing(run: Run) -> None:
     cluster = Cluster(run)
     engine, given = cluster.engine, whole(run.inputs["entry"])
     (pending,) = engine.queues.heads(run.now, lambda name: True)
-    nothing = Assignment(pod_sets=(), usage={}, mode=Mode.FIT)
+    nothing = WorkloadAssignment(pod_sets=(), usage={}, mode=AssignmentMode.FIT)
     if given["status"] in ("assumed", "nominated"):
         admit = Admit(workload=pending.workload, cluster_queue="cq", assignment=nothing)
         engine.apply_decision(pending, admit, run.now)
@@ -144,7 +146,7 @@ def requeueing(run: Run) -> None:
             workload=pending.workload,
             cluster_queue="cq",
             reason=WaitReason(given["quotaReservedReason"]),
-            why=Why.GATED if gated else Why.NO_FIT,
+            why=WaitCause.GATED if gated else WaitCause.NO_FIT,
             requeue=RequeueReason.FAILED_AFTER_NOMINATION
             if gated
             else RequeueReason(given["requeueReason"]),

@@ -14,11 +14,11 @@ from kuota.api.topology_codec import Domain as Placed
 from kuota.api.workload import TopologyAssignment, TopologyRequest, Workload
 from kuota.bridge import inbound_nodes
 from kuota.bridge.admission import owned_by_pod
-from kuota.engine.topology.assignment import Assignment, read
-from kuota.engine.topology.cluster import Cluster
-from kuota.engine.topology.nodes import Excluded
+from kuota.engine.topology.assignment import LeafAssignment, read
+from kuota.engine.topology.cluster import ClusterCapacity
+from kuota.engine.topology.nodes import NodeExclusion
 from kuota.engine.topology.place import Outcome, Placer, PodSetRequest
-from kuota.engine.topology.rejection import Cause, Rejection
+from kuota.engine.topology.placement_failure import PlacementFailure, PlacementFailureCause
 from kuota.engine.topology.workload import place, replace_node
 
 FLAVOR = "flavor"
@@ -36,24 +36,24 @@ _IGNORES = {
 }
 
 
-def assigned(value: Json | None) -> Assignment:
+def assigned(value: Json | None) -> LeafAssignment:
     """Return an internal assignment of Kueue."""
     value = value or {}
     domains = (
         Placed(list(each.get("values") or ()), each.get("count", 0))
         for each in value.get("domains") or ()
     )
-    return Assignment(levels=tuple(value.get("levels") or ()), domains=tuple(domains))
+    return LeafAssignment(levels=tuple(value.get("levels") or ()), domains=tuple(domains))
 
 
-def shown(assignment: Assignment) -> Json:
+def shown(assignment: LeafAssignment) -> Json:
     domains = [{"values": each.values, "count": each.count} for each in assignment.domains]
     return {"levels": list(assignment.levels), "domains": domains}
 
 
-def cluster(inputs: Json) -> Cluster:
+def cluster(inputs: Json) -> ClusterCapacity:
     """Return a cluster with the nodes, the pods and the usage of a case, and one flavor."""
-    made = Cluster()
+    made = ClusterCapacity()
     for each in inputs.get("nodes") or ():
         made.put_node(inbound_nodes.node(convert(each, core.Node)))
     for each in inputs.get("pods") or ():
@@ -68,11 +68,11 @@ def cluster(inputs: Json) -> Cluster:
                 made.put_flavor(flavor, "", inputs["levels"], {})
             values = Placed(list(each["values"]), each["count"])
             requests = whole(each["singlePodRequests"])
-            made.charge(flavor, Assignment(domains=(values,)), requests)
+            made.charge(flavor, LeafAssignment(domains=(values,)), requests)
     return made
 
 
-def _placer(run: Run, made: Cluster) -> Placer:
+def _placer(run: Run, made: ClusterCapacity) -> Placer:
     def on(gate: Gate) -> bool:
         return bool(run.gates.get(gate.name, gate not in _OFF))
 
@@ -150,10 +150,10 @@ def replacements(run: Run) -> None:
     _compare(run.expected, _outcome(run, [request]).get(request.name))
 
 
-def _compare(wanted: Json, actual: Assignment | Rejection | None) -> None:
+def _compare(wanted: Json, actual: LeafAssignment | PlacementFailure | None) -> None:
     reason = wanted.get("wantReason")
     assignment = wanted.get("wantAssignment")
-    if isinstance(actual, Rejection):
+    if isinstance(actual, PlacementFailure):
         _compare_reason(reason or "", actual)
         same(assignment, None, ".wantAssignment")
     else:
@@ -162,25 +162,29 @@ def _compare(wanted: Json, actual: Assignment | Rejection | None) -> None:
 
 
 _CAUSES = {
-    r"topology level not specified": Cause.NO_LEVEL_REQUESTED,
-    r"no requested topology level: (?P<level>\S+)": Cause.UNKNOWN_LEVEL,
-    r"no requested topology level for slices: (?P<level>\S+)": Cause.UNKNOWN_SLICE_LEVEL,
+    r"topology level not specified": PlacementFailureCause.NO_LEVEL_REQUESTED,
+    r"no requested topology level: (?P<level>\S+)": PlacementFailureCause.UNKNOWN_LEVEL,
+    r"no requested topology level for slices: (?P<level>\S+)": (
+        PlacementFailureCause.UNKNOWN_SLICE_LEVEL
+    ),
     r"no requested topology level for additional slice layer: (?P<level>\S+)": (
-        Cause.UNKNOWN_SLICE_LEVEL
+        PlacementFailureCause.UNKNOWN_SLICE_LEVEL
     ),
     r"podset slice topology (?P<level>\S+) is above the podset topology (?P<detail>\S+)": (
-        Cause.SLICE_ABOVE_LEVEL
+        PlacementFailureCause.SLICE_ABOVE_LEVEL
     ),
-    r"slice topology requested, but slice size not provided": Cause.NO_SLICE_SIZE,
+    r"slice topology requested, but slice size not provided": PlacementFailureCause.NO_SLICE_SIZE,
     r"additional slice layer topology (?P<level>\S+) must be at a lower level than"
-    r" (?P<detail>\S+)": Cause.LAYER_NOT_BELOW,
+    r" (?P<detail>\S+)": PlacementFailureCause.LAYER_NOT_BELOW,
     r"additional slice layer size \d+ must evenly divide parent layer size (?P<detail>\d+)": (
-        Cause.LAYER_SIZE
+        PlacementFailureCause.LAYER_SIZE
     ),
-    r"no topology domains at level: (?P<level>\S+)": Cause.NO_DOMAINS,
-    r"Cannot replace the node, .* contains the stale domain (?P<detail>\S+)": Cause.STALE_DOMAIN,
+    r"no topology domains at level: (?P<level>\S+)": PlacementFailureCause.NO_DOMAINS,
+    r"Cannot replace the node, .* contains the stale domain (?P<detail>\S+)": (
+        PlacementFailureCause.STALE_DOMAIN
+    ),
     r"cannot find replacement assignment for unhealthy node: (?P<detail>\S+)": (
-        Cause.NO_REPLACEMENT
+        PlacementFailureCause.NO_REPLACEMENT
     ),
 }
 _SHORT = re.compile(
@@ -196,7 +200,7 @@ _REASON = re.compile(
 )
 
 
-def _compare_reason(text: str, actual: Rejection) -> None:
+def _compare_reason(text: str, actual: PlacementFailure) -> None:
     """Compare the numbers and names in a message of Kueue with the rejection."""
     if actual.message == "" or "{" in actual.message:
         raise Difference(f"unreadable message: {actual.message}")
@@ -231,8 +235,8 @@ def _shortage(text: str) -> Json:
     return {**counts, "topology": found["topology"], "nodes": nodes, "excluded": reasons}
 
 
-def _own_shortage(actual: Rejection) -> Json:
-    same(Cause.NOT_ENOUGH.value, actual.cause.value, ".cause")
+def _own_shortage(actual: PlacementFailure) -> Json:
+    same(PlacementFailureCause.NOT_ENOUGH.value, actual.cause.value, ".cause")
     layers = [[each.level, each.fit, each.wanted] for each in actual.layers]
     return {
         "fit": 0 if layers else actual.fit,
@@ -245,5 +249,5 @@ def _own_shortage(actual: Rejection) -> Json:
     }
 
 
-def _label(each: Excluded) -> str:
+def _label(each: NodeExclusion) -> str:
     return f"{each.by} {each.detail}".strip()

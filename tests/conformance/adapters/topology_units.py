@@ -28,13 +28,13 @@ from kuota.engine.topology.assignment import (
     usage,
 )
 from kuota.engine.topology.balanced import best_group, even_shares, smallest_set
-from kuota.engine.topology.capacity import PodKind
-from kuota.engine.topology.cluster import Cluster
+from kuota.engine.topology.capacity import PodRequests
+from kuota.engine.topology.cluster import ClusterCapacity
 from kuota.engine.topology.fit import Demand, Profile
 from kuota.engine.topology.nodes import NodeConstraints, NodeFilter
 from kuota.engine.topology.slices import has_levels
-from kuota.engine.topology.tree import Domain, Leaf, Tree
-from kuota.engine.topology.view import Candidate, Fit, Slicing, View
+from kuota.engine.topology.tree import Domain, Leaf, TopologyTree
+from kuota.engine.topology.view import CapacityView, DomainFit, Fit, Slicing
 
 _UNREAD = "an index or name of Go's domain, which its level values identify"
 _DOMAIN = {
@@ -43,8 +43,8 @@ _DOMAIN = {
 }
 
 
-def _tree(levels: Sequence[str], nodes: Sequence[model.Node]) -> Tree:
-    cluster = Cluster()
+def _tree(levels: Sequence[str], nodes: Sequence[model.Node]) -> TopologyTree:
+    cluster = ClusterCapacity()
     cluster.put_flavor(FLAVOR, "", levels, {})
     for node in nodes:
         cluster.put_node(msgspec.structs.replace(node, ready=True))
@@ -68,17 +68,17 @@ def tree(run: Run) -> None:
     same(run.expected["want"], dump)
 
 
-def _id(made: Tree, domain: Domain) -> str:
+def _id(made: TopologyTree, domain: Domain) -> str:
     return ",".join(domain.id if isinstance(domain, Leaf) else domain.values)
 
 
-def _key(made: Tree, domain: Domain | None) -> Json:
+def _key(made: TopologyTree, domain: Domain | None) -> Json:
     if domain is None or domain is made.root:
         return {"id": "", "level": 0}
     return {"id": _id(made, domain), "level": domain.level}
 
 
-def _dumped(made: Tree, domain: Domain) -> Json:
+def _dumped(made: TopologyTree, domain: Domain) -> Json:
     leaf = domain if isinstance(domain, Leaf) else None
     amounts = made.vectors.mapping(leaf.capacity) if leaf else {}
     return {
@@ -97,7 +97,7 @@ def usable_nodes(run: Run) -> None:
     """Kueue forgets unusable nodes unless its scheduler library needs them. Kuota keeps them all,
     and leaves unusable ones out of its trees."""
     node = inbound_nodes.node(convert(run.inputs["node"], core.Node))
-    cluster = Cluster()
+    cluster = ClusterCapacity()
     cluster.put_node(node)
     kept = run.inputs.get("enableSchedulerLibraryIntegration")
     same(run.gates.get("SchedulerLibraryIntegration", False), kept)
@@ -113,12 +113,12 @@ def _name(domain: Domain) -> str:
     return domain.id
 
 
-def _candidates(values: Sequence[Json]) -> list[Candidate]:
+def _candidates(values: Sequence[Json]) -> list[DomainFit]:
     """Return domains and what fits them, in the order of their values."""
     found = []
     for each in values:
         domain, state = each["domain"], each["state"]
-        found.append(Candidate(Named(domain["id"], domain["levelValues"]), _fit(state)))
+        found.append(DomainFit(Named(domain["id"], domain["levelValues"]), _fit(state)))
     return sorted(found, key=lambda each: each.domain.values)
 
 
@@ -218,7 +218,7 @@ def even_placement(run: Run) -> None:
 class Given:
     """The capacities that a case gives to leaves. Those of other domains follow from them."""
 
-    def __init__(self, fits: dict[tuple[str, ...], Fit], view: View) -> None:
+    def __init__(self, fits: dict[tuple[str, ...], Fit], view: CapacityView) -> None:
         self._fits = fits
         self._view = view
 
@@ -252,9 +252,9 @@ def balance(run: Run) -> None:
         required=params["required"],
         unconstrained=params["unconstrained"],
     )
-    view = View(
+    view = CapacityView(
         made,
-        PodKind((), ()),
+        PodRequests((), ()),
         NodeFilter(made, NodeConstraints()),
         demand.slicing,
         empty=False,

@@ -22,8 +22,8 @@ from kuota.bridge.job_pass.slices import (
 )
 from kuota.engine import model
 from kuota.engine.nominate import replaced_slice
-from kuota.engine.snapshot import Queue, Running
-from kuota.engine.tree import Tree
+from kuota.engine.snapshot import ChargedWorkload, Queue
+from kuota.engine.tree import QuotaTree
 from kuota.engine.usage import NO_USAGE
 
 
@@ -119,8 +119,8 @@ def replaced(run: Run) -> None:
 
 def _queue(name: str, record: Json) -> Queue:
     """A queue whose workloads hold quota, as all workloads of a snapshot do."""
-    queue = Queue(model.ClusterQueue(name=name), Tree().put_queue(name, "", (), 1.0))
+    queue = Queue(model.ClusterQueue(name=name), QuotaTree().put_queue(name, "", (), 1.0))
     for each in (record.get("workloads") or {}).values():
-        running = Running(world.workload(each["workload"]), name, NO_USAGE)
+        running = ChargedWorkload(world.workload(each["workload"]), name, NO_USAGE)
         queue.running[running.key] = running
     return queue

@@ -13,7 +13,13 @@ from conformance.registry import suite
 from conformance.world import cluster_queue, gates_of, go_seconds
 from kuota.api.merge_patch import merged
 from kuota.api.workload import Admission, AdmissionCheckState, ReclaimablePod, Workload
-from kuota.bridge.admission import Phase, admitted_status, lost_quota, required_checks, reserve
+from kuota.bridge.admission import (
+    WorkloadPhase,
+    admitted_status,
+    lost_quota,
+    required_checks,
+    reserve,
+)
 from kuota.bridge.conditions import Conditions
 from kuota.bridge.job_pass.reclaimable import limited, reclaimable_status, same_pods
 from kuota.bridge.lifecycle_reserved import delayed, retry_at
@@ -125,7 +131,10 @@ def eviction_latency(run: Run) -> None:
 
 @suite("workload/workload-TestFromQuotaReservedOrAdmittedToPending")
 def back_to_pending(run: Run) -> None:
-    same(run.expected["want"], lost_quota(Phase(run.inputs["prev"]), Phase(run.inputs["new"])))
+    same(
+        run.expected["want"],
+        lost_quota(WorkloadPhase(run.inputs["prev"]), WorkloadPhase(run.inputs["new"])),
+    )
 
 
 @suite("workload/workload-TestReclaimablePodsAreEqual")

@@ -12,7 +12,7 @@ from functools import cache
 
 from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.model import ClusterQueue, Cohort, Quota
-from kuota.engine.tree import Node, Tree, quotas_of
+from kuota.engine.tree import QuotaNode, QuotaTree, quotas_of
 
 Place = tuple[bool, str]
 """A node: whether it is a ClusterQueue, and its name."""
@@ -123,13 +123,13 @@ class Definition:
         return at is not None
 
 
-def kept(tree: Tree, columns: Iterable[FlavorResource]) -> Numbers:
+def kept(tree: QuotaTree, columns: Iterable[FlavorResource]) -> Numbers:
     """The same, as the engine keeps them."""
     nodes = [*tree.queues.values(), *tree.cohorts.values()]
     return {(node.is_queue, node.name): _of(node, columns) for node in nodes if not node.cyclic}
 
 
-def _of(node: Node, columns: Iterable[FlavorResource]) -> dict[FlavorResource, Row]:
+def _of(node: QuotaNode, columns: Iterable[FlavorResource]) -> dict[FlavorResource, Row]:
     cells = {column: node.cell(column) for column in columns}
     return {
         column: row

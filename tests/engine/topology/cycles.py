@@ -11,7 +11,7 @@ from kuota.api.core import Container, PodSpec, PodTemplateSpec, ResourceRequirem
 from kuota.api.topology_codec import HOSTNAME, expand
 from kuota.api.workload import TopologyAssignment, TopologyRequest
 from kuota.engine.decisions import Admit, Decision
-from kuota.engine.domains import Nodes
+from kuota.engine.domains import NodeKnowledge
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.model import (
@@ -44,7 +44,7 @@ def make_engine(
     *nodes: Node,
     quota: int = 100,
     policy: Policy | None = None,
-    nodes_known: Nodes = Nodes.LISTED,
+    nodes_known: NodeKnowledge = NodeKnowledge.LISTED,
     **queue_fields: Any,
 ) -> Engine:
     """Return an engine with ClusterQueues and LocalQueues "a" and "b", and these nodes."""

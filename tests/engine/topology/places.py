@@ -12,8 +12,8 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.topology_codec import HOSTNAME
 from kuota.api.workload import SliceTopologyConstraint, TopologyRequest
 from kuota.engine.model import Node
-from kuota.engine.topology.assignment import Assignment
-from kuota.engine.topology.cluster import Cluster
+from kuota.engine.topology.assignment import LeafAssignment
+from kuota.engine.topology.cluster import ClusterCapacity
 from kuota.engine.topology.place import Outcome, Placer, PodSetRequest
 from kuota.engine.topology.workload import place
 
@@ -28,22 +28,24 @@ def node(block: str, rack: str, name: str, cpu: int = 1, **fields: object) -> No
     return Node(name=name, labels=labels, allocatable={"cpu": cpu, "pods": 50}, **fields)  # type: ignore[arg-type]
 
 
-def cluster(nodes: Sequence[Node], levels: Sequence[str] = LEVELS) -> Cluster:
-    made = Cluster()
+def cluster(nodes: Sequence[Node], levels: Sequence[str] = LEVELS) -> ClusterCapacity:
+    made = ClusterCapacity()
     made.put_flavor(FLAVOR, "topology", levels, {})
     for each in nodes:
         made.put_node(each)
     return made
 
 
-def placed(made: Cluster, *requests: PodSetRequest, on: frozenset[Gate] = frozenset()) -> Outcome:
+def placed(
+    made: ClusterCapacity, *requests: PodSetRequest, on: frozenset[Gate] = frozenset()
+) -> Outcome:
     placer = Placer(made.flavors[FLAVOR], lambda gate: gate in on or ON(gate))
     return place(placer, requests)
 
 
 def counts(assignment: object) -> dict[str, int]:
     """Return the pods by leaf."""
-    assert isinstance(assignment, Assignment), assignment
+    assert isinstance(assignment, LeafAssignment), assignment
     return {",".join(each.values): each.count for each in assignment.domains}
 
 

@@ -13,10 +13,10 @@ from kuota.api.core import PodSpec, PodTemplateSpec, Taint
 from kuota.api.topology_codec import HOSTNAME, Domain
 from kuota.api.workload import TopologyRequest
 from kuota.engine.model import Node, PodUsage
-from kuota.engine.topology.assignment import Assignment
-from kuota.engine.topology.cluster import Cluster
+from kuota.engine.topology.assignment import LeafAssignment
+from kuota.engine.topology.cluster import ClusterCapacity
 from kuota.engine.topology.place import Outcome, PodSetRequest
-from kuota.engine.topology.tree import Tree
+from kuota.engine.topology.tree import TopologyTree
 
 NAMES = st.sampled_from([f"n{index}" for index in range(5)])
 NODES = st.builds(
@@ -57,11 +57,11 @@ class Events(RuleBasedStateMachine):
         self.cluster = self._empty()
         self.nodes: dict[str, Node] = {}
         self.pods: dict[Key, PodUsage] = {}
-        self.charges: list[tuple[str, Assignment]] = []
+        self.charges: list[tuple[str, LeafAssignment]] = []
 
     @staticmethod
-    def _empty() -> Cluster:
-        made = Cluster()
+    def _empty() -> ClusterCapacity:
+        made = ClusterCapacity()
         for name, (levels, labels) in FLAVORS.items():
             made.put_flavor(name, "topology", levels, labels)
         return made
@@ -89,13 +89,13 @@ class Events(RuleBasedStateMachine):
 
     @rule(flavor=st.sampled_from(("hosts", "pool")), at=NAMES, count=st.integers(1, 2))
     def charge(self, flavor: str, at: str, count: int) -> None:
-        usage = Assignment(levels=(HOSTNAME,), domains=(Domain([at], count),))
+        usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain([at], count),))
         self.charges.append((flavor, usage))
         self.cluster.charge(flavor, usage, {"cpu": 1})
 
     @rule(block=st.sampled_from("ab"), rack=st.sampled_from("rs"))
     def charge_rack(self, block: str, rack: str) -> None:
-        usage = Assignment(levels=LEVELS[:2], domains=(Domain([block, rack], 1),))
+        usage = LeafAssignment(levels=LEVELS[:2], domains=(Domain([block, rack], 1),))
         self.charges.append(("racks", usage))
         self.cluster.charge("racks", usage, {"cpu": 1})
 
@@ -125,7 +125,7 @@ class Events(RuleBasedStateMachine):
             assert _placements(fresh, name) == _placements(self.cluster, name)
 
 
-def _dump(tree: Tree) -> dict[tuple[str, ...], object]:
+def _dump(tree: TopologyTree) -> dict[tuple[str, ...], object]:
     vectors = tree.vectors
     return {
         leaf.values: (
@@ -138,8 +138,8 @@ def _dump(tree: Tree) -> dict[tuple[str, ...], object]:
     } | {each.values: len(each.children) for each in tree.walk() if each.children}
 
 
-def _placements(made: Cluster, flavor: str) -> list[Outcome]:
-    other = Cluster()
+def _placements(made: ClusterCapacity, flavor: str) -> list[Outcome]:
+    other = ClusterCapacity()
     other.flavors = {FLAVOR: made.flavors[flavor]}
     return [placed(other, request) for request in REQUESTS]
 
@@ -155,7 +155,7 @@ def test_usage_returns_to_zero_when_all_work_is_gone(usages: list[tuple[int, int
     tree = made.flavors[FLAVOR].tree
     before = _dump(tree)
     charges = [
-        Assignment(levels=(HOSTNAME,), domains=(Domain([f"n{index}"], count),))
+        LeafAssignment(levels=(HOSTNAME,), domains=(Domain([f"n{index}"], count),))
         for index, count in usages
     ]
     for each in charges:
@@ -169,11 +169,11 @@ def test_usage_returns_to_zero_when_all_work_is_gone(usages: list[tuple[int, int
 def test_a_charge_for_a_node_that_is_gone_counts_when_the_node_returns() -> None:
     made = cluster([node("b", "r", "n1", 1)])
     made.drop_node("n1")
-    usage = Assignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
+    usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
     made.charge(FLAVOR, usage, {"cpu": 1})
     made.put_node(node("b", "r", "n1", 1))
     asked = workers(1, TopologyRequest(required="rack"))
-    assert not isinstance(placed(made, asked)["workers"], Assignment)
+    assert not isinstance(placed(made, asked)["workers"], LeafAssignment)
     made.charge(FLAVOR, usage, {"cpu": 1}, -1)
     assert {"n1": 1} == counts(placed(made, asked)["workers"])
 
@@ -181,14 +181,14 @@ def test_a_charge_for_a_node_that_is_gone_counts_when_the_node_returns() -> None
 def test_flavors_see_each_others_usage_of_a_node_unless_the_gate_is_off() -> None:
     asked = workers(1, TopologyRequest(unconstrained=True))
     for overlapping in (True, False):
-        made = Cluster(overlapping=overlapping)
+        made = ClusterCapacity(overlapping=overlapping)
         made.put_flavor("other", "topology", LEVELS, {})
         made.put_flavor(FLAVOR, "topology", LEVELS, {})
         made.put_node(node("b", "r", "n1", 1))
-        usage = Assignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
+        usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
         made.charge("other", usage, {"cpu": 1})
         found = placed(made, asked)["workers"]
-        assert overlapping != isinstance(found, Assignment)
+        assert overlapping != isinstance(found, LeafAssignment)
 
 
 def test_a_heartbeat_changes_nothing() -> None:

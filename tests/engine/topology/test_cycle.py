@@ -8,8 +8,8 @@ from kuota.api.base import Key
 from kuota.api.topology_codec import HOSTNAME
 from kuota.bridge.messages import wait_text
 from kuota.bridge.outbound import admission_json
-from kuota.engine.decisions import Admit, Preempt, Wait, Why
-from kuota.engine.domains import Nodes
+from kuota.engine.decisions import Admit, Preempt, Wait, WaitCause
+from kuota.engine.domains import NodeKnowledge
 from kuota.engine.facts import NodesListed, ObjectDeleted
 from kuota.engine.model import Workload
 from kuota.engine.reasons import WaitReason
@@ -50,7 +50,7 @@ def test_a_workload_that_needs_a_full_rack_is_explained_although_quota_is_availa
     assert isinstance(decisions(engine, 2.0)["w"], Wait)
     found = engine.explain(Key("ns", "w"), 3.0)
     assert found is not None
-    assert Why.NO_CANDIDATES is found.why
+    assert WaitCause.NO_CANDIDATES is found.why
     assert 'fits only 1 of 2 pods in one domain of level "rack"' in why_text(found)
 
 
@@ -99,7 +99,7 @@ def test_work_that_needs_nodes_waits_if_there_are_none() -> None:
 
 
 def test_work_waits_until_all_nodes_are_listed() -> None:
-    engine = make_engine(node("r1", "n1"), nodes_known=Nodes.AWAITED)
+    engine = make_engine(node("r1", "n1"), nodes_known=NodeKnowledge.AWAITED)
     store(engine, workload("w", 2))
     waits = decisions(engine)["w"]
     assert isinstance(waits, Wait)
@@ -109,7 +109,7 @@ def test_work_waits_until_all_nodes_are_listed() -> None:
 
 
 def test_without_nodes_in_the_model_only_quota_counts() -> None:
-    engine = make_engine(nodes_known=Nodes.IGNORED)
+    engine = make_engine(nodes_known=NodeKnowledge.IGNORED)
     store(engine, workload("w", 3))
     decision = decisions(engine)["w"]
     assert isinstance(decision, Admit)

@@ -14,12 +14,12 @@ from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import (
-    Assigned,
     ClusterQueue,
     LocalQueue,
     Namespace,
     Node,
     PodSet,
+    PodSetReservation,
     PodUsage,
     Reservation,
     ResourceFlavor,
@@ -40,7 +40,7 @@ def _workload(name: str, flavor: str, levels: tuple[str, ...], *places: Domain) 
     spec = PodSpec(containers=[Container(name="c", resources=requests)])
     pods = sum(each.count for each in places)
     amounts = {"cpu": 1000 * pods}
-    given = Assigned(
+    given = PodSetReservation(
         name="main",
         flavors={"cpu": flavor},
         requests=amounts,

@@ -37,7 +37,7 @@ from kuota.api.gates import Gate
 from kuota.api.workload import TopologyRequest
 from kuota.engine.decisions import Admit
 from kuota.engine.model import Node, Topology
-from kuota.engine.topology.assignment import Assignment
+from kuota.engine.topology.assignment import LeafAssignment
 from kuota.engine.topology.place import Placer
 
 GATES = st.frozensets(st.sampled_from((Gate.TASBalancedPlacement,)))
@@ -52,10 +52,10 @@ def test_pods_are_placed_if_and_only_if_a_valid_distribution_exists(
     made = cluster(nodes)
     found = placed(made, asked, on=on)["workers"]
     placer = Placer(made.flavors[FLAVOR], lambda gate: gate in on or ON(gate))
-    assert placer.has_room(asked) == isinstance(found, Assignment)
+    assert placer.has_room(asked) == isinstance(found, LeafAssignment)
     if wanted(asked):
-        assert possible(nodes, asked, None) == isinstance(found, Assignment)
-    if isinstance(found, Assignment):
+        assert possible(nodes, asked, None) == isinstance(found, LeafAssignment)
+    if isinstance(found, LeafAssignment):
         given = counts(found)
         assert wanted(asked) == sum(given.values())
         assert valid(nodes, asked, given)
@@ -75,10 +75,10 @@ def test_a_leader_and_its_workers_are_placed_if_and_only_if_both_fit_together(
     asked, head = workers(count, topology, cpu, "group"), leader(led)
     outcome = placed(cluster(nodes), asked, head, on=on)
     found, host = outcome["workers"], outcome["leader"]
-    assert isinstance(found, Assignment) == isinstance(host, Assignment)
+    assert isinstance(found, LeafAssignment) == isinstance(host, LeafAssignment)
     if wanted(asked):
-        assert possible(nodes, asked, head) == isinstance(found, Assignment)
-    if isinstance(found, Assignment):
+        assert possible(nodes, asked, head) == isinstance(found, LeafAssignment)
+    if isinstance(found, LeafAssignment):
         given, hosts = counts(found), counts(host)
         assert [1] == list(hosts.values())
         assert wanted(asked) == sum(given.values())
@@ -120,7 +120,7 @@ def test_later_pod_sets_do_not_use_the_capacity_of_earlier_ones(
     outcome = placed(cluster(nodes), a, b)
     used: dict[str, int] = {}
     for found in outcome.values():
-        for name, pods in (counts(found) if isinstance(found, Assignment) else {}).items():
+        for name, pods in (counts(found) if isinstance(found, LeafAssignment) else {}).items():
             used[name] = used.get(name, 0) + pods
     _assert_room(nodes, used)
 

@@ -13,7 +13,7 @@ from kuota.api.workload import TopologyRequest
 from kuota.bridge.messages import wait_text
 from kuota.engine.decisions import Admit, Wait
 from kuota.engine.engine import Engine
-from kuota.engine.model import Assigned, Node, Reservation, Workload
+from kuota.engine.model import Node, PodSetReservation, Reservation, Workload
 from kuota.engine.policy import Policy
 
 ANYWHERE = TopologyRequest(unconstrained=True)
@@ -27,7 +27,7 @@ ELASTIC = Policy(
 def _running(name: str, places: dict[str, int], **fields: object) -> Workload:
     pods = sum(places.values())
     topology = compact((HOSTNAME,), [Domain([at], count) for at, count in places.items()])
-    given = Assigned(
+    given = PodSetReservation(
         name="main",
         flavors={"cpu": "flavor"},
         requests={"cpu": 1000 * pods},

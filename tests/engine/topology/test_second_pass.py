@@ -12,15 +12,15 @@ from kuota.api.kueue import MULTIKUEUE, PROVISIONING
 from kuota.api.topology_codec import HOSTNAME, Domain, compact
 from kuota.api.workload import PodSetUpdate, TopologyRequest
 from kuota.engine.decisions import Admit, Decision, Evict, Wait
-from kuota.engine.domains import Nodes
+from kuota.engine.domains import NodeKnowledge
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, NodesListed, ObjectDeleted
 from kuota.engine.model import (
     AdmissionCheck,
-    Assigned,
     CheckRule,
     Eviction,
     Node,
+    PodSetReservation,
     Reservation,
     Workload,
 )
@@ -159,9 +159,11 @@ def test_a_workload_without_a_replacement_is_evicted() -> None:
 
 
 def test_a_failed_node_is_not_replaced_before_all_nodes_are_listed() -> None:
-    engine = make_engine(node("r1", "n1"), nodes_known=Nodes.AWAITED)
+    engine = make_engine(node("r1", "n1"), nodes_known=NodeKnowledge.AWAITED)
     place = compact((HOSTNAME,), [Domain(["n1"], 2)])
-    held = Assigned(name="main", flavors={"cpu": "flavor"}, requests={}, count=2, topology=place)
+    held = PodSetReservation(
+        name="main", flavors={"cpu": "flavor"}, requests={}, count=2, topology=place
+    )
     reservation = Reservation(cluster_queue="a", pod_sets=(held,), usage={})
     running = workload("w", 2, ANYWHERE, reservation=reservation, admitted=True)
     store(engine, replace(running, unhealthy_nodes=("n1",)))

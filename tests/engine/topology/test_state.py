@@ -11,12 +11,12 @@ from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import (
-    Assigned,
     ClusterQueue,
     LocalQueue,
     Namespace,
     Node,
     PodSet,
+    PodSetReservation,
     PodUsage,
     Reservation,
     ResourceFlavor,
@@ -54,7 +54,7 @@ def _workload(pods: int, *places: Domain) -> Workload:
     requests = ResourceRequirements(requests={"cpu": "1"})
     spec = PodSpec(containers=[Container(name="c", resources=requests)])
     amounts = {"cpu": 1000 * pods}
-    given = Assigned(
+    given = PodSetReservation(
         name="main",
         flavors={"cpu": "flavor"},
         requests=amounts,

@@ -38,9 +38,9 @@ from kuota.api.gates import Gate
 from kuota.api.topology_codec import HOSTNAME
 from kuota.api.workload import PodSetUpdate, SliceTopologyConstraint, TopologyRequest
 from kuota.engine.model import Node
-from kuota.engine.topology.assignment import Assignment
+from kuota.engine.topology.assignment import LeafAssignment
 from kuota.engine.topology.place import Placer
-from kuota.engine.topology.rejection import Cause, Rejection
+from kuota.engine.topology.placement_failure import PlacementFailure, PlacementFailureCause
 from kuota.engine.topology.workload import replace_node
 
 ELASTIC = frozenset({Gate.ElasticJobsViaWorkloadSlicesWithTAS})
@@ -64,21 +64,21 @@ def test_a_replacement_keeps_all_other_places_and_satisfies_the_request(
 ) -> None:
     asked = workers(count, topology)
     before = placed(cluster(nodes), asked)["workers"]
-    assume(isinstance(before, Assignment) and bool(before.domains))
-    assert isinstance(before, Assignment)
+    assume(isinstance(before, LeafAssignment) and bool(before.domains))
+    assert isinstance(before, LeafAssignment)
     failed = data.draw(st.sampled_from(sorted(counts(before))))
     spare = replace(node("b1", "r1", "spare", 3), labels=_labels_near(nodes, failed))
     left = [*(each for each in nodes if each.name != failed), spare]
     made = cluster(left)
     stays = {name: pods for name, pods in counts(before).items() if name != failed}
-    kept = Assignment(
+    kept = LeafAssignment(
         levels=before.levels,
         domains=tuple(each for each in before.domains if each.values != [failed]),
     )
     made.charge(FLAVOR, kept, asked.requests)
     placer = Placer(made.flavors[FLAVOR], ON)
     after = replace_node(placer, [asked], {"workers": before}, failed)["workers"]
-    assume(isinstance(after, Assignment))
+    assume(isinstance(after, LeafAssignment))
     given = counts(after)
     assert wanted(asked) == sum(given.values())
     assert all(given.get(name, 0) >= pods for name, pods in stays.items())
@@ -97,13 +97,13 @@ def test_a_failed_node_is_not_replaced_if_another_node_of_the_assignment_is_gone
     made = cluster([node("b", "r", "n1", 2), node("b", "r", "n2", 2), node("b", "r", "n3", 2)])
     asked = workers(6, TopologyRequest(required="rack"))
     before = placed(made, asked)["workers"]
-    assert isinstance(before, Assignment)
+    assert isinstance(before, LeafAssignment)
     made.drop_node("n1")
     made.drop_node("n2")
     placer = Placer(made.flavors[FLAVOR], ON)
     found = replace_node(placer, [asked], {"workers": before}, "n1")["workers"]
-    assert isinstance(found, Rejection)
-    assert Cause.STALE_DOMAIN is found.cause
+    assert isinstance(found, PlacementFailure)
+    assert PlacementFailureCause.STALE_DOMAIN is found.cause
     assert 'domain "n2"' in found.message
     fixed = replace_node(placer, [asked], {"workers": before}, "n1", movable=False)
     assert {"workers": before} == fixed
@@ -112,11 +112,11 @@ def test_a_failed_node_is_not_replaced_if_another_node_of_the_assignment_is_gone
 def test_a_workload_that_grows_keeps_its_places_and_one_that_shrinks_loses_the_last() -> None:
     made = cluster([node("b", "r", f"n{index}", 2) for index in range(4)])
     small = placed(made, workers(2, UNCONSTRAINED))["workers"]
-    assert isinstance(small, Assignment)
+    assert isinstance(small, LeafAssignment)
     assert {"n0": 2} == counts(small)
     larger = replace(workers(5, UNCONSTRAINED), previous=small)
     grown = placed(made, larger, on=ELASTIC)["workers"]
-    assert isinstance(grown, Assignment)
+    assert isinstance(grown, LeafAssignment)
     assert {"n0": 2, "n1": 2, "n2": 1} == counts(grown)
     smaller = replace(workers(3, UNCONSTRAINED), previous=grown)
     assert {"n0": 2, "n1": 1} == counts(placed(made, smaller, on=ELASTIC)["workers"])
@@ -138,7 +138,7 @@ def test_constraints_of_the_pod_its_flavor_and_admission_checks_exclude_nodes() 
     update = PodSetUpdate(name="workers", node_selector={"block": "b1"})
     asked = replace(asked, template=PodTemplateSpec(spec=spec), updates=(update,))
     found = placed(made, asked)["workers"]
-    assert isinstance(found, Rejection)
+    assert isinstance(found, PlacementFailure)
     assert (
         'topology "topology" fits only 1 of 4 pods; of 4 nodes, 2 do not match the node selector,'
         ' 1 has the taint "gpu=yes:NoSchedule"' == found.message
@@ -162,73 +162,73 @@ def _layers(*layers: tuple[str, int]) -> list[SliceTopologyConstraint]:
 @pytest.mark.parametrize(
     ("topology", "cause", "message"),
     [
-        (TopologyRequest(), Cause.NO_LEVEL_REQUESTED, "names no level"),
-        (TopologyRequest(required="zone"), Cause.UNKNOWN_LEVEL, 'no level "zone"'),
+        (TopologyRequest(), PlacementFailureCause.NO_LEVEL_REQUESTED, "names no level"),
+        (TopologyRequest(required="zone"), PlacementFailureCause.UNKNOWN_LEVEL, 'no level "zone"'),
         (
             TopologyRequest(pod_set_slice_required_topology="zone", pod_set_slice_size=2),
-            Cause.UNKNOWN_SLICE_LEVEL,
+            PlacementFailureCause.UNKNOWN_SLICE_LEVEL,
             'no level "zone"',
         ),
         (
             TopologyRequest(pod_set_slice_required_topology="rack"),
-            Cause.NO_SLICE_SIZE,
+            PlacementFailureCause.NO_SLICE_SIZE,
             "not positive",
         ),
         (
             TopologyRequest(
                 required="rack", pod_set_slice_required_topology="block", pod_set_slice_size=2
             ),
-            Cause.SLICE_ABOVE_LEVEL,
+            PlacementFailureCause.SLICE_ABOVE_LEVEL,
             'above the requested level "rack"',
         ),
         (
             TopologyRequest(
                 podset_slice_required_topology_constraints=_layers(("rack", 4), ("block", 2))
             ),
-            Cause.LAYER_NOT_BELOW,
+            PlacementFailureCause.LAYER_NOT_BELOW,
             'must be below level "rack"',
         ),
         (
             TopologyRequest(
                 podset_slice_required_topology_constraints=_layers(("block", 4), ("rack", 3))
             ),
-            Cause.LAYER_SIZE,
+            PlacementFailureCause.LAYER_SIZE,
             "must divide the size 4",
         ),
         (
             TopologyRequest(
                 podset_slice_required_topology_constraints=_layers(("block", 4), ("rack", 0))
             ),
-            Cause.NO_SLICE_SIZE,
+            PlacementFailureCause.NO_SLICE_SIZE,
             "not positive",
         ),
         (
             TopologyRequest(required="block"),
-            Cause.NOT_ENOUGH,
+            PlacementFailureCause.NOT_ENOUGH,
             'fits only 2 of 4 pods in one domain of level "block"',
         ),
         (
             TopologyRequest(
                 required="block", pod_set_slice_required_topology="rack", pod_set_slice_size=4
             ),
-            Cause.NOT_ENOUGH,
+            PlacementFailureCause.NOT_ENOUGH,
             "fits none of 1 slice",
         ),
         (
             TopologyRequest(
                 podset_slice_required_topology_constraints=_layers(("block", 4), ("rack", 2))
             ),
-            Cause.NOT_ENOUGH,
+            PlacementFailureCause.NOT_ENOUGH,
             'fits only 0 of 1 slices at level "block", 1 of 2 slices at level "rack"',
         ),
     ],
 )
 def test_a_rejection_says_what_is_wrong(
-    topology: TopologyRequest, cause: Cause, message: str
+    topology: TopologyRequest, cause: PlacementFailureCause, message: str
 ) -> None:
     made = cluster([node("b1", "r1", "n1", 2), node("b2", "r1", "n2", 1)])
     found = placed(made, workers(4, topology))["workers"]
-    assert isinstance(found, Rejection)
+    assert isinstance(found, PlacementFailure)
     assert cause is found.cause
     assert message in found.message
 
@@ -236,17 +236,17 @@ def test_a_rejection_says_what_is_wrong(
 def test_invalid_constraints_and_a_topology_without_nodes_are_rejected() -> None:
     invalid = PodTemplateSpec(spec=PodSpec(affinity=_affinity("Is", "b")))
     found = placed(cluster([]), replace(workers(1, UNCONSTRAINED), template=invalid))["workers"]
-    assert isinstance(found, Rejection)
-    assert Cause.INVALID_CONSTRAINTS is found.cause
+    assert isinstance(found, PlacementFailure)
+    assert PlacementFailureCause.INVALID_CONSTRAINTS is found.cause
     assert "unknown operator 'Is'" in found.message
     selective = PodTemplateSpec(spec=PodSpec(node_selector={"zone": "a"}))
     update = PodSetUpdate(node_selector={"zone": "b"})
     asked = replace(workers(1, UNCONSTRAINED), template=selective, updates=(update,))
     conflict = placed(cluster([]), asked)["workers"]
-    assert isinstance(conflict, Rejection)
-    assert Cause.INVALID_CONSTRAINTS is conflict.cause
+    assert isinstance(conflict, PlacementFailure)
+    assert PlacementFailureCause.INVALID_CONSTRAINTS is conflict.cause
     empty = placed(cluster([]), workers(1, TopologyRequest(required="rack")))["workers"]
-    assert isinstance(empty, Rejection)
+    assert isinstance(empty, PlacementFailure)
     assert 'topology "topology" has no usable node with level "rack"' == empty.message
 
 
@@ -257,6 +257,6 @@ def test_a_leader_that_does_not_fit_beside_its_workers_is_named() -> None:
     outcome = placed(made, head, group)
     assert {"leader", "workers"} == set(outcome)
     found = outcome["leader"]
-    assert isinstance(found, Rejection)
+    assert isinstance(found, PlacementFailure)
     where = 'topology "topology" fits 2 pods in one domain of level "rack"'
     assert f"{where}, but not together with their leader" == found.message

@@ -9,7 +9,7 @@ from itertools import groupby
 from kuota.api.base import Json, Key
 from kuota.api.quantity import text
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.tree import Node, Tree, charge
+from kuota.engine.tree import QuotaNode, QuotaTree, charge
 from kuota.view.build import quotas
 from kuota.view.conditions import condition
 from kuota.view.live import queue_rows
@@ -84,10 +84,10 @@ class _Builder:
             row = _local_queue(obj)
             self._local.setdefault(row.cluster_queue, []).append(row)
 
-    def node(self, node: Node) -> TreeNode:
+    def node(self, node: QuotaNode) -> TreeNode:
         return self._queue(node) if node.is_queue else self._cohort(node)
 
-    def _queue(self, node: Node) -> TreeNode:
+    def _queue(self, node: QuotaNode) -> TreeNode:
         obj = self._observed.objects["ClusterQueue"].get(Key("", node.name)) or {}
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return TreeNode(
@@ -108,7 +108,7 @@ class _Builder:
             ),
         )
 
-    def _cohort(self, node: Node) -> TreeNode:
+    def _cohort(self, node: QuotaNode) -> TreeNode:
         obj = self._observed.objects["Cohort"].get(Key("", node.name)) or {}
         below = (*_by_name(node.cohorts.values()), *_by_name(node.queues.values()))
         children = [self.node(each) for each in below]
@@ -126,20 +126,20 @@ class _Builder:
             children=children,
         )
 
-    def _cells(self, node: Node) -> list[QuotaCell]:
+    def _cells(self, node: QuotaNode) -> list[QuotaCell]:
         shown = self._alone(node) if node.cyclic else node
         return [_cell(shown, each) for each in quotas(shown, self._lent)]
 
-    def _alone(self, node: Node) -> Node:
+    def _alone(self, node: QuotaNode) -> QuotaNode:
         """Return a ClusterQueue below a cycle as if it had no cohort: it can borrow nothing."""
         spec = self._observed.state.queues[node.name].spec
-        alone = Tree().put_queue(node.name, "", spec.groups, spec.weight)
+        alone = QuotaTree().put_queue(node.name, "", spec.groups, spec.weight)
         for column, cell in node.cells.items():
             charge(alone.cell(column), cell.used)
         return alone
 
 
-def _cell(node: Node, row: QuotaRow) -> QuotaCell:
+def _cell(node: QuotaNode, row: QuotaRow) -> QuotaCell:
     room = node.room(FlavorResource(row.flavor, row.resource))
     borrowing, lending = row.borrowing_limit, row.lending_limit
     return QuotaCell(
@@ -197,7 +197,7 @@ def _loan_rows(given: Iterable[Loan]) -> list[LoanRow]:
     return rows
 
 
-def _by_name(nodes: Iterable[Node]) -> list[Node]:
+def _by_name(nodes: Iterable[QuotaNode]) -> list[QuotaNode]:
     return sorted(nodes, key=lambda each: each.name)
 
 

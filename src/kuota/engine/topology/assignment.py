@@ -16,11 +16,11 @@ from kuota.engine.amounts import Requests
 from kuota.engine.model import Struct
 
 from .capacity import PODS
-from .fit import Share
-from .tree import DomainId, Leaf, Tree
+from .fit import DomainShare
+from .tree import DomainId, Leaf, TopologyTree
 
 
-class Assignment(Struct):
+class LeafAssignment(Struct):
     """Pods by leaf. `levels` are those of the stored values."""
 
     levels: tuple[str, ...] = ()
@@ -35,21 +35,21 @@ class Assignment(Struct):
         return compact(self.levels, self.domains, by_prefix)
 
 
-def read(stored: TopologyAssignment) -> Assignment:
+def read(stored: TopologyAssignment) -> LeafAssignment:
     """Return the assignment of the API's compact form."""
-    return Assignment(levels=tuple(stored.levels or ()), domains=tuple(expand(stored)))
+    return LeafAssignment(levels=tuple(stored.levels or ()), domains=tuple(expand(stored)))
 
 
-def built(tree: Tree, shares: Iterable[Share]) -> Assignment:
+def built(tree: TopologyTree, shares: Iterable[DomainShare]) -> LeafAssignment:
     """Return the assignment of the shares of leaves, without those that get no pods."""
     placed = [share for share in shares if share.pods]
     placed.sort(key=lambda share: share.domain.values)
     first = len(tree.levels) - 1 if tree.by_host else 0
     domains = (Domain(list(share.domain.values[first:]), share.pods) for share in placed)
-    return Assignment(levels=tree.levels[first:], domains=tuple(domains))
+    return LeafAssignment(levels=tree.levels[first:], domains=tuple(domains))
 
 
-def usage(assignment: Assignment, requests: Mapping[str, int]) -> dict[DomainId, Requests]:
+def usage(assignment: LeafAssignment, requests: Mapping[str, int]) -> dict[DomainId, Requests]:
     """Return what the pods use by leaf, including one unit of `pods` each."""
     found: dict[DomainId, Requests] = {}
     for domain in assignment.domains:
@@ -66,7 +66,7 @@ def add_usage(total: dict[DomainId, Requests], more: Mapping[DomainId, Requests]
             own[resource] = own.get(resource, 0) + amount
 
 
-def truncated(assignment: Assignment, count: int) -> Assignment:
+def truncated(assignment: LeafAssignment, count: int) -> LeafAssignment:
     """Return the assignment of the first `count` pods."""
     kept: list[Domain] = []
     left = count
@@ -75,10 +75,10 @@ def truncated(assignment: Assignment, count: int) -> Assignment:
             break
         kept.append(Domain(domain.values, min(domain.count, left)))
         left -= domain.count
-    return Assignment(levels=assignment.levels, domains=tuple(kept))
+    return LeafAssignment(levels=assignment.levels, domains=tuple(kept))
 
 
-def merged(tree: Tree, a: Assignment, b: Assignment) -> Assignment:
+def merged(tree: TopologyTree, a: LeafAssignment, b: LeafAssignment) -> LeafAssignment:
     """Return both assignments as one. All their domains must be leaves of the tree."""
     counts: dict[DomainId, int] = {}
     for domain in (*a.domains, *b.domains):
@@ -86,10 +86,10 @@ def merged(tree: Tree, a: Assignment, b: Assignment) -> Assignment:
         counts[id] = counts.get(id, 0) + domain.count
     order = sorted(counts, key=lambda id: tree.leaves[id].values)
     domains = tuple(Domain(list(id), counts[id]) for id in order)
-    return Assignment(levels=a.levels, domains=domains)
+    return LeafAssignment(levels=a.levels, domains=domains)
 
 
-def stale(tree: Tree, assignment: Assignment) -> str | None:
+def stale(tree: TopologyTree, assignment: LeafAssignment) -> str | None:
     """Return the name of the first domain that is not in the tree, or None."""
     for domain in assignment.domains:
         if tree.find(domain.values) is None:
@@ -97,14 +97,14 @@ def stale(tree: Tree, assignment: Assignment) -> str | None:
     return None
 
 
-def without(assignment: Assignment, node: str) -> tuple[Assignment, int]:
+def without(assignment: LeafAssignment, node: str) -> tuple[LeafAssignment, int]:
     """Return the assignment without a node, and how many pods are missing."""
     kept = tuple(each for each in assignment.domains if each.values[-1:] != [node])
-    rest = Assignment(levels=assignment.levels, domains=kept)
+    rest = LeafAssignment(levels=assignment.levels, domains=kept)
     return rest, assignment.pods - rest.pods
 
 
-def leaves(tree: Tree, assignment: Assignment) -> list[tuple[Leaf, int]]:
+def leaves(tree: TopologyTree, assignment: LeafAssignment) -> list[tuple[Leaf, int]]:
     """Return the leaves of the assignment that are in the tree, with their pods."""
     found = ((tree.find(domain.values), domain.count) for domain in assignment.domains)
     return [(leaf, count) for leaf, count in found if leaf is not None]

@@ -13,23 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log2
 
-from .fit import Chosen, Demand, Share
-from .tree import Domain, Tree
-from .view import Candidate, Capacities, Fit, Overlay, View, below, candidates
+from .fit import ChosenDomains, Demand, DomainShare
+from .tree import Domain, TopologyTree
+from .view import Capacities, CapacityView, DomainFit, Fit, OverlaidCapacities, below, candidates
 
 
-class Group:
+class SiblingGroup:
     """Candidates that one domain contains, without those below the threshold."""
 
-    def __init__(self, found: list[Candidate], capacities: Capacities, threshold: int) -> None:
+    def __init__(self, found: list[DomainFit], capacities: Capacities, threshold: int) -> None:
         self.found = found
         self.capacities = capacities
         self.threshold = threshold
 
 
 def balanced(
-    tree: Tree, capacities: Capacities, view: View, demand: Demand
-) -> tuple[Chosen, Capacities] | None:
+    tree: TopologyTree, capacities: Capacities, view: CapacityView, demand: Demand
+) -> tuple[ChosenDomains, Capacities] | None:
     """Return an even choice and the capacities without ignored domains, or None."""
     group = best_group(tree, capacities, view, demand)
     if group is None:
@@ -46,12 +46,14 @@ def balanced(
     shares = even_shares(found, demand, group.threshold)
     if shares is None:
         return None
-    return Chosen(level, shares), group.capacities
+    return ChosenDomains(level, shares), group.capacities
 
 
-def best_group(tree: Tree, capacities: Capacities, view: View, demand: Demand) -> Group | None:
+def best_group(
+    tree: TopologyTree, capacities: Capacities, view: CapacityView, demand: Demand
+) -> SiblingGroup | None:
     """Return the siblings with the highest threshold; of equal ones, those that need the fewest."""
-    best: Group | None = None
+    best: SiblingGroup | None = None
     fewest = 0
     for siblings in _sibling_groups(tree, capacities, demand):
         found = _lower(siblings, capacities, demand)
@@ -73,8 +75,8 @@ def best_group(tree: Tree, capacities: Capacities, view: View, demand: Demand) -
 
 
 def _sibling_groups(
-    tree: Tree, capacities: Capacities, demand: Demand
-) -> Iterator[list[Candidate]]:
+    tree: TopologyTree, capacities: Capacities, demand: Demand
+) -> Iterator[list[DomainFit]]:
     if not demand.level:
         yield candidates(tree, capacities, 0)
         return
@@ -82,14 +84,14 @@ def _sibling_groups(
         yield below(capacities, (parent,))
 
 
-def _lower(found: list[Candidate], capacities: Capacities, demand: Demand) -> list[Candidate]:
+def _lower(found: list[DomainFit], capacities: Capacities, demand: Demand) -> list[DomainFit]:
     """Return the candidates that get slices: one level down if slices are below this one."""
     if demand.level < demand.slicing.level:
         return below(capacities, (each.domain for each in found))
     return found
 
 
-def _greedy(found: list[Candidate], demand: Demand) -> list[tuple[Fit, bool]] | None:
+def _greedy(found: list[DomainFit], demand: Demand) -> list[tuple[Fit, bool]] | None:
     """Return the domains that a greedy choice uses, and whether the leader is there, or None."""
     left, used = demand.slices, []
     if demand.leaders:
@@ -122,12 +124,12 @@ def _thresholds(used: list[tuple[Fit, bool]], demand: Demand) -> Iterator[int]:
 
 
 def pruned(
-    siblings: list[Candidate],
+    siblings: list[DomainFit],
     capacities: Capacities,
-    view: View,
+    view: CapacityView,
     demand: Demand,
     threshold: int,
-) -> Group:
+) -> SiblingGroup:
     """Ignore domains below the threshold, first the children of the siblings, then the siblings.
 
     Below the slice level no domain has slices, so that all of them are ignored. The placement is
@@ -137,13 +139,15 @@ def pruned(
     children = _ignored(
         below(capacities, parents) if parents[0].children else [], demand, threshold
     )
-    inner = Overlay(capacities, view, children) if children else capacities
-    own = _ignored([Candidate(domain, inner.of(domain)) for domain in parents], demand, threshold)
-    outer = Overlay(inner, view, own) if own else inner
-    return Group([Candidate(domain, outer.of(domain)) for domain in parents], outer, threshold)
+    inner = OverlaidCapacities(capacities, view, children) if children else capacities
+    own = _ignored([DomainFit(domain, inner.of(domain)) for domain in parents], demand, threshold)
+    outer = OverlaidCapacities(inner, view, own) if own else inner
+    return SiblingGroup(
+        [DomainFit(domain, outer.of(domain)) for domain in parents], outer, threshold
+    )
 
 
-def _ignored(found: list[Candidate], demand: Demand, threshold: int) -> dict[Domain, Fit]:
+def _ignored(found: list[DomainFit], demand: Demand, threshold: int) -> dict[Domain, Fit]:
     ignored: dict[Domain, Fit] = {}
     for each in found:
         domain, fit = each.domain, each.fit
@@ -155,8 +159,8 @@ def _ignored(found: list[Candidate], demand: Demand, threshold: int) -> dict[Dom
 
 
 def smallest_set(
-    found: list[Candidate], demand: Demand, capacities: Capacities | None = None
-) -> list[Candidate] | None:
+    found: list[DomainFit], demand: Demand, capacities: Capacities | None = None
+) -> list[DomainFit] | None:
     """Return the fewest domains that hold all slices, with the least unused capacity, or None.
 
     Ties go to domains that come first: by values or, with `capacities`, by room for the leader, by
@@ -169,7 +173,7 @@ def smallest_set(
     if capacities is not None:
         found = sorted(found, key=lambda each: _rank(each, capacities))
     # steps[n] maps (leaders, pods) that have no place yet to n domains that leave them.
-    steps: list[dict[tuple[int, int], tuple[Candidate, ...]]] = [{} for _ in range(size + 1)]
+    steps: list[dict[tuple[int, int], tuple[DomainFit, ...]]] = [{} for _ in range(size + 1)]
     steps[0][demand.leaders, demand.slices * demand.slicing.size] = ()
     for each in found:
         for n in range(size, 0, -1):
@@ -181,10 +185,10 @@ def smallest_set(
 
 
 def _extend(
-    step: dict[tuple[int, int], tuple[Candidate, ...]],
+    step: dict[tuple[int, int], tuple[DomainFit, ...]],
     leaders: int,
     pods: int,
-    used: tuple[Candidate, ...],
+    used: tuple[DomainFit, ...],
 ) -> None:
     """Add a choice with its last domain hosting the leader, and one without."""
     fit = used[-1].fit
@@ -194,7 +198,7 @@ def _extend(
         step.setdefault((leaders, pods - fit.pods), used)
 
 
-def _rank(each: Candidate, capacities: Capacities) -> tuple[int, int, float, tuple[str, ...]]:
+def _rank(each: DomainFit, capacities: Capacities) -> tuple[int, int, float, tuple[str, ...]]:
     domain, fit = each.domain, each.fit
     evenness = entropy([child.pods for child in capacities.children(domain)])
     return (-fit.leader, -fit.led_slices, -evenness, domain.values)
@@ -207,7 +211,7 @@ def entropy(counts: list[int]) -> float:
     return -sum(part * log2(part) for part in parts)
 
 
-def even_shares(found: list[Candidate], demand: Demand, threshold: int) -> list[Share] | None:
+def even_shares(found: list[DomainFit], demand: Demand, threshold: int) -> list[DomainShare] | None:
     """Give each domain of the smallest set the threshold, and hand out the rest in order."""
     chosen = smallest_set(found, demand)
     if chosen is None or demand.slices < len(chosen) * threshold:
@@ -215,12 +219,12 @@ def even_shares(found: list[Candidate], demand: Demand, threshold: int) -> list[
     order = sorted(chosen, key=lambda each: each.domain.values)
     rest = demand.slices - len(chosen) * threshold
     leaders = demand.leaders
-    shares: list[Share] = []
+    shares: list[DomainShare] = []
     for each in demand.profile.ordered_for_leader(order):
         fit = each.fit
         room = fit.led_slices if leaders else fit.slices
         more = min(room - threshold, rest)
-        shares.append(Share(each.domain, (threshold + more) * demand.slicing.size, leaders))
+        shares.append(DomainShare(each.domain, (threshold + more) * demand.slicing.size, leaders))
         leaders = 0
         rest -= more
     return None if rest else shares

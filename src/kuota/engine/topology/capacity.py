@@ -26,7 +26,7 @@ _LOGGED = 4096
 T = TypeVar("T")
 
 
-class PodKind(msgspec.Struct, frozen=True, gc=False):
+class PodRequests(msgspec.Struct, frozen=True, gc=False):
     """Amounts per column of one pod, sorted by resource name, and those of its leader if any."""
 
     requests: tuple[tuple[int, int], ...]
@@ -44,7 +44,7 @@ class PodCount(msgspec.Struct, frozen=True, gc=False):
     leader: int = 0
 
 
-class Vectors:
+class CapacityVectors:
     """The distinct capacities of all leaves. `amounts` maps the number of a vector to its value."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Vectors:
 class PerVector(Generic[T]):
     """A value computed from each vector. `values` is indexed by the vector's number."""
 
-    def __init__(self, vectors: Vectors, compute: Callable[[Vector], T]) -> None:
+    def __init__(self, vectors: CapacityVectors, compute: Callable[[Vector], T]) -> None:
         self._vectors = vectors
         self._compute = compute
         self._position = -1
@@ -144,7 +144,7 @@ class PerVector(Generic[T]):
         self._position = vectors.position
 
 
-def pod_count(vector: Vector, kind: PodKind) -> PodCount:
+def pod_count(vector: Vector, kind: PodRequests) -> PodCount:
     """Return how many pods of the kind fit the capacity."""
     alone = fitting(vector, kind.requests)
     if kind.leader is None:

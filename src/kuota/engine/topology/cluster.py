@@ -16,22 +16,22 @@ from kuota.api.base import Key
 from kuota.api.core import Toleration
 from kuota.engine.model import Node, PodUsage
 
-from .assignment import Assignment
-from .capacity import PODS, Vector, Vectors, limiting, summed
+from .assignment import LeafAssignment
+from .capacity import PODS, CapacityVectors, Vector, limiting, summed
 from .flavor import TopologyFlavor
 from .tree import DomainId
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Cluster:
+class ClusterCapacity:
     """The capacity of all nodes. `overlapping` lets flavors see each other's usage of a node."""
 
     def __init__(self, *, overlapping: bool = True) -> None:
         self.flavors: dict[str, TopologyFlavor] = {}
         self.nodes: dict[str, Node] = {}
         self._overlapping = overlapping
-        self._vectors = Vectors()
+        self._vectors = CapacityVectors()
         self._pods: dict[Key, tuple[str, Vector]] = {}
         self._pods_on: dict[str, Vector] = {}
         self._used: dict[str, dict[DomainId, Vector]] = {}
@@ -114,7 +114,7 @@ class Cluster:
         return self._flavors_with(node)
 
     def charge(
-        self, flavor: str, assignment: Assignment, requests: Mapping[str, int], sign: int = 1
+        self, flavor: str, assignment: LeafAssignment, requests: Mapping[str, int], sign: int = 1
     ) -> None:
         """Add the usage of placed pods with these requests each; with `sign` -1, remove it."""
         one = self._vectors.vector({**requests, PODS: requests.get(PODS, 0) + 1})

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .assignment import Assignment, merged, stale, truncated
+from .assignment import LeafAssignment, merged, stale, truncated
 from .place import Outcome, Placer, PodSetRequest
-from .rejection import Rejection
+from .placement_failure import PlacementFailure
 
 
 def resized(placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None) -> Outcome | None:
@@ -27,13 +27,13 @@ def resized(placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None
     placer.assume(kept, workers)
     outcome: Outcome = {workers.name: kept}
     if leader is not None:
-        outcome[leader.name] = led or Assignment()
-        placer.assume(led or Assignment(), leader)
+        outcome[leader.name] = led or LeafAssignment()
+        placer.assume(led or LeafAssignment(), leader)
     return outcome
 
 
 def _grown(
-    placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None, before: Assignment
+    placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None, before: LeafAssignment
 ) -> Outcome:
     placer.assume(before, workers)
     led = leader.previous if leader is not None else None
@@ -42,7 +42,7 @@ def _grown(
     added = replace(workers, count=workers.count - before.pods, previous=None)
     outcome = placer.find(added, leader if led is None else None)
     more = outcome[workers.name]
-    if isinstance(more, Rejection):
+    if isinstance(more, PlacementFailure):
         return outcome
     placer.assume(more, workers)
     outcome[workers.name] = merged(placer.flavor.tree, more, before)
@@ -50,6 +50,6 @@ def _grown(
         outcome[leader.name] = led
     elif leader is not None:
         host = outcome[leader.name]
-        assert isinstance(host, Assignment)
+        assert isinstance(host, LeafAssignment)
         placer.assume(host, leader)
     return outcome

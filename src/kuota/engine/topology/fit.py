@@ -17,8 +17,8 @@ import msgspec
 
 from kuota.engine.model import Struct
 
-from .tree import Domain, Tree
-from .view import Candidate, Capacities, Fit, Slicing, below, candidates
+from .tree import Domain, TopologyTree
+from .view import Capacities, DomainFit, Fit, Slicing, below, candidates
 
 Count = Callable[[Fit], int]
 
@@ -38,7 +38,7 @@ class Profile(Struct):
     least_free: bool = False
     by_score: bool = False
 
-    def ordered(self, found: list[Candidate]) -> list[Candidate]:
+    def ordered(self, found: list[DomainFit]) -> list[DomainFit]:
         """Return the candidates in the order in which pods without a leader use them."""
         sign = _FACTOR if self.least_free else -_FACTOR
         result = sorted(found, key=lambda each: sign * each.fit.slices + each.fit.pods)
@@ -46,7 +46,7 @@ class Profile(Struct):
             result.sort(key=lambda each: -each.fit.score)
         return result
 
-    def ordered_for_leader(self, found: list[Candidate]) -> list[Candidate]:
+    def ordered_for_leader(self, found: list[DomainFit]) -> list[DomainFit]:
         """Return the candidates in the order in which the leader and pods beside it use them."""
         sign = _FACTOR if self.least_free else -_FACTOR
         result = sorted(found, key=lambda each: sign * each.fit.led_slices + each.fit.led_pods)
@@ -76,7 +76,7 @@ class Demand(Struct):
         return self.count // self.slicing.size
 
 
-class Share(msgspec.Struct, frozen=True, gc=False):
+class DomainShare(msgspec.Struct, frozen=True, gc=False):
     """Pods, and perhaps the leader, that a domain gets."""
 
     domain: Domain
@@ -84,14 +84,14 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     leader: int = 0
 
 
-class Chosen(msgspec.Struct, frozen=True, gc=False):
+class ChosenDomains(msgspec.Struct, frozen=True, gc=False):
     """Domains of one level that together hold all pods."""
 
     level: int
-    shares: list[Share]
+    shares: list[DomainShare]
 
 
-class NotEnough(msgspec.Struct, frozen=True, gc=False):
+class InsufficientCapacity(msgspec.Struct, frozen=True, gc=False):
     """No choice is possible. Only `slices` fit; None means that the level has no domains."""
 
     level: int
@@ -99,8 +99,8 @@ class NotEnough(msgspec.Struct, frozen=True, gc=False):
 
 
 def choose(
-    tree: Tree, capacities: Capacities, demand: Demand, within: Domain | None = None
-) -> Chosen | NotEnough:
+    tree: TopologyTree, capacities: Capacities, demand: Demand, within: Domain | None = None
+) -> ChosenDomains | InsufficientCapacity:
     """Choose domains at the requested level or, for preferred levels, at the next higher one.
 
     One domain is chosen if it holds everything. Otherwise a required level does not fit, a
@@ -111,20 +111,20 @@ def choose(
     while True:
         found = candidates(tree, capacities, level, within)
         if not found:
-            return NotEnough(level, None)
+            return InsufficientCapacity(level, None)
         domain = _single(found, demand)
         if domain is not None:
-            share = Share(domain, demand.slices * demand.slicing.size, demand.leaders)
-            return Chosen(level, [share])
+            share = DomainShare(domain, demand.slices * demand.slicing.size, demand.leaders)
+            return ChosenDomains(level, [share])
         if demand.required:
             top = demand.profile.ordered_for_leader(found)[0].fit
-            return NotEnough(level, top.slices)
+            return InsufficientCapacity(level, top.slices)
         if level == 0 or demand.unconstrained:
             return _spread(level, found, demand)
         level -= 1
 
 
-def has_room(tree: Tree, capacities: Capacities, demand: Demand) -> bool:
+def has_room(tree: TopologyTree, capacities: Capacities, demand: Demand) -> bool:
     """Whether `choose` succeeds. This is faster, but there must not be a leader."""
     need = demand.slices
     if demand.required:
@@ -133,7 +133,7 @@ def has_room(tree: Tree, capacities: Capacities, demand: Demand) -> bool:
     return bool(tree.root.children) and capacities.of(tree.root).slices >= need
 
 
-def _single(found: list[Candidate], demand: Demand) -> Domain | None:
+def _single(found: list[DomainFit], demand: Demand) -> Domain | None:
     """Return the tightest domain that holds everything, or None."""
     need, leaders, profile = demand.slices, demand.leaders, demand.profile
     fitting = [each for each in found if each.fit.led_slices >= need and each.fit.leader >= leaders]
@@ -150,7 +150,9 @@ def _tightness(fit: Fit, profile: Profile) -> tuple[int, int, int]:
     return (-fit.score if profile.by_score else 0, fit.led_slices, fit.led_pods)
 
 
-def _spread(level: int, found: list[Candidate], demand: Demand) -> Chosen | NotEnough:
+def _spread(
+    level: int, found: list[DomainFit], demand: Demand
+) -> ChosenDomains | InsufficientCapacity:
     need, leaders, size = demand.slices, demand.leaders, demand.slicing.size
     if not leaders:
         order = demand.profile.ordered(found)
@@ -158,16 +160,20 @@ def _spread(level: int, found: list[Candidate], demand: Demand) -> Chosen | NotE
         led = demand.profile.ordered_for_leader(found)
         first = _leader_first(led, need, leaders, _slices, _led_slices)[0]
         if not first.fit.leader:
-            return NotEnough(level, 0)
+            return InsufficientCapacity(level, 0)
         rest = [each for each in found if each.domain is not first.domain]
         order = [first, *demand.profile.ordered(rest)]
     shares, missing = distributed(order, need, leaders, demand.profile, _slices, _led_slices)
     if missing:
-        return NotEnough(level, need - missing)
-    return Chosen(level, [Share(each.domain, each.pods * size, each.leader) for each in shares])
+        return InsufficientCapacity(level, need - missing)
+    return ChosenDomains(
+        level, [DomainShare(each.domain, each.pods * size, each.leader) for each in shares]
+    )
 
 
-def descend(tree: Tree, capacities: Capacities, demand: Demand, chosen: Chosen) -> list[Share]:
+def descend(
+    tree: TopologyTree, capacities: Capacities, demand: Demand, chosen: ChosenDomains
+) -> list[DomainShare]:
     """Distribute the pods of the chosen domains to leaves.
 
     Above the slice level, all children of the chosen domains compete for the slices. From the slice
@@ -178,10 +184,12 @@ def descend(tree: Tree, capacities: Capacities, demand: Demand, chosen: Chosen) 
     while level < min(lowest, demand.slicing.level):
         shares = _regrouped(capacities, demand, shares)
         level += 1
-    return divide(tree, capacities, demand, Chosen(level, shares))
+    return divide(tree, capacities, demand, ChosenDomains(level, shares))
 
 
-def divide(tree: Tree, capacities: Capacities, demand: Demand, chosen: Chosen) -> list[Share]:
+def divide(
+    tree: TopologyTree, capacities: Capacities, demand: Demand, chosen: ChosenDomains
+) -> list[DomainShare]:
     """Distribute the pods of each chosen domain among the leaves of that domain."""
     shares = chosen.shares
     for level in range(chosen.level, len(tree.levels) - 1):
@@ -203,36 +211,42 @@ def _by_unit(unit: int) -> tuple[Count, Count]:
     return (lambda fit: fit.pods // unit), (lambda fit: fit.led_pods // unit)
 
 
-def _regrouped(capacities: Capacities, demand: Demand, shares: list[Share]) -> list[Share]:
+def _regrouped(
+    capacities: Capacities, demand: Demand, shares: list[DomainShare]
+) -> list[DomainShare]:
     parents = sorted((share.domain for share in shares), key=lambda domain: domain.values)
     order = demand.profile.ordered(below(capacities, parents))
     size = demand.slicing.size
     need = sum(share.pods for share in shares) // size
     leaders = sum(share.leader for share in shares)
     parts, _ = distributed(order, need, leaders, demand.profile, _slices, _led_slices)
-    return [Share(part.domain, part.pods * size, part.leader) for part in parts]
+    return [DomainShare(part.domain, part.pods * size, part.leader) for part in parts]
 
 
 def _divided(
-    capacities: Capacities, profile: Profile, share: Share, unit: int, counts: tuple[Count, Count]
-) -> list[Share]:
+    capacities: Capacities,
+    profile: Profile,
+    share: DomainShare,
+    unit: int,
+    counts: tuple[Count, Count],
+) -> list[DomainShare]:
     order = profile.ordered(below(capacities, (share.domain,)))
     parts, _ = distributed(order, share.pods // unit, share.leader, profile, *counts)
     if unit == 1:
         return parts
-    return [Share(part.domain, part.pods * unit, part.leader) for part in parts]
+    return [DomainShare(part.domain, part.pods * unit, part.leader) for part in parts]
 
 
 def distributed(
-    order: list[Candidate], need: int, leaders: int, profile: Profile, count: Count, led: Count
-) -> tuple[list[Share], int]:
+    order: list[DomainFit], need: int, leaders: int, profile: Profile, count: Count, led: Count
+) -> tuple[list[DomainShare], int]:
     """Take candidates in order until `need` units and the leader have a place.
 
     Return the shares in units, and how many units have no place. If the leader has none, that is
     all of them. Domains that get nothing are left out, unless there is a leader: it may find its
     place there when the domains are divided further.
     """
-    shares: list[Share] = []
+    shares: list[DomainShare] = []
     left, all_count = need, leaders > 0
     order = _leader_first(order, need, leaders, count, led)
     for index, each in enumerate(order):
@@ -243,18 +257,18 @@ def distributed(
             if not profile.least_free:
                 domain = _tightest(order[index:], left, leaders, profile, rooms)
             if left or all_count:
-                shares.append(Share(domain, left, leaders))
+                shares.append(DomainShare(domain, left, leaders))
             return shares, 0
         leader, taken = min(fit.leader, leaders), min(room, left)
         if taken or all_count:
-            shares.append(Share(domain, taken, leader))
+            shares.append(DomainShare(domain, taken, leader))
         left -= taken
         leaders -= leader
     return shares, need if leaders else left
 
 
 def _tightest(
-    found: list[Candidate], need: int, leaders: int, profile: Profile, rooms: Count
+    found: list[DomainFit], need: int, leaders: int, profile: Profile, rooms: Count
 ) -> Domain:
     """Return the first of the smallest domains that hold all the rest, without a worse score."""
     first = found[0]
@@ -269,8 +283,8 @@ def _tightest(
 
 
 def _leader_first(
-    order: list[Candidate], need: int, leaders: int, count: Count, led: Count
-) -> list[Candidate]:
+    order: list[DomainFit], need: int, leaders: int, count: Count, led: Count
+) -> list[DomainFit]:
     """Move a domain to the front that can host the leader and leaves room enough for all pods."""
     if not leaders or len(order) < 2:
         return order

@@ -14,15 +14,15 @@ import msgspec
 from kuota.api.core import Toleration
 from kuota.engine.amounts import Requests
 
-from .capacity import PODS, PodKind, Vector, Vectors, changed
+from .capacity import PODS, CapacityVectors, PodRequests, Vector, changed
 from .nodes import NodeConstraints, NodeFilter
-from .tree import Domain, DomainId, Leaf, Observer, Tree
-from .view import Capacities, Fit, Overlay, Slicing, View
+from .tree import Domain, DomainId, Leaf, TopologyTree, TreeObserver
+from .view import Capacities, CapacityView, Fit, OverlaidCapacities, Slicing
 
 _KEPT = 64
 """How many views and how many filters of one flavor are kept."""
 
-Kept = TypeVar("Kept", bound=Observer)
+Kept = TypeVar("Kept", bound=TreeObserver)
 
 
 class TopologyFlavor:
@@ -34,23 +34,23 @@ class TopologyFlavor:
         levels: Sequence[str],
         labels: Mapping[str, str],
         tolerations: Sequence[Toleration],
-        vectors: Vectors,
+        vectors: CapacityVectors,
     ) -> None:
         self.topology = topology
         self.tolerations = tuple(tolerations)
-        self.tree = Tree(levels, labels, vectors)
+        self.tree = TopologyTree(levels, labels, vectors)
         self._filters: dict[Hashable, NodeFilter] = {}
-        self._views: dict[Hashable, View] = {}
+        self._views: dict[Hashable, CapacityView] = {}
 
-    def kind(self, requests: Requests, leader: Requests | None = None) -> PodKind:
+    def kind(self, requests: Requests, leader: Requests | None = None) -> PodRequests:
         """Return the kind of pods with these requests, which also use one unit of `pods`."""
         vectors = self.tree.vectors
         own = vectors.sparse(_with_pod(requests))
-        return PodKind(own, None if leader is None else vectors.sparse(_with_pod(leader)))
+        return PodRequests(own, None if leader is None else vectors.sparse(_with_pod(leader)))
 
     def view(
-        self, kind: PodKind, wanted: NodeConstraints, slicing: Slicing, *, empty: bool = False
-    ) -> View:
+        self, kind: PodRequests, wanted: NodeConstraints, slicing: Slicing, *, empty: bool = False
+    ) -> CapacityView:
         """Return an up-to-date view for pods of a kind with constraints on nodes."""
         constraints = msgspec.json.encode(wanted) if self.tree.by_host else b""
         nodes = self._filters.pop(constraints, None) or NodeFilter(self.tree, wanted)
@@ -58,7 +58,7 @@ class TopologyFlavor:
         key = (kind, constraints, slicing, empty)
         view = self._views.pop(key, None)
         if view is None or view.nodes is not nodes:
-            view = View(self.tree, kind, nodes, slicing, empty=empty)
+            view = CapacityView(self.tree, kind, nodes, slicing, empty=empty)
         self._keep(self._views, key, view)
         view.refresh()
         return view
@@ -70,13 +70,13 @@ class TopologyFlavor:
             del kept[next(iter(kept))]
         self.tree.observers = [*self._filters.values(), *self._views.values()]
 
-    def left(self, view: View, leaf: Leaf, usage: Mapping[DomainId, Requests]) -> Vector:
+    def left(self, view: CapacityView, leaf: Leaf, usage: Mapping[DomainId, Requests]) -> Vector:
         """Return the capacity of a leaf that would be left if this usage were added."""
         amounts = usage.get(leaf.id)
         capacity = view.capacity(leaf)
         return changed(capacity, self.tree.vectors.sparse(amounts), -1) if amounts else capacity
 
-    def assuming(self, view: View, usage: Mapping[DomainId, Requests]) -> Capacities:
+    def assuming(self, view: CapacityView, usage: Mapping[DomainId, Requests]) -> Capacities:
         """Return the capacities of a view if this usage were added."""
         replaced: dict[Domain, Fit] = {}
         for id in usage:
@@ -86,7 +86,7 @@ class TopologyFlavor:
             left = self.left(view, leaf, usage)
             score = view.nodes.scores.get(leaf, 0)
             replaced[leaf] = msgspec.structs.replace(view.leaf_fit(left), score=score)
-        return Overlay(view, view, replaced) if replaced else view
+        return OverlaidCapacities(view, view, replaced) if replaced else view
 
 
 def _with_pod(requests: Requests) -> Requests:

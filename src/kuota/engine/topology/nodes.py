@@ -18,7 +18,7 @@ from kuota.api.podset import Injection, joined
 from kuota.api.workload import PodSetUpdate
 from kuota.engine.model import Node, Struct
 
-from .tree import Domain, Leaf, Tree
+from .tree import Domain, Leaf, TopologyTree
 
 NODE_SELECTOR = "nodeSelector"
 AFFINITY = "affinity"
@@ -34,7 +34,7 @@ class NodeConstraints(Struct):
     tolerations: tuple[Toleration, ...] = ()
 
 
-class Excluded(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
+class NodeExclusion(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """Why a node is excluded. `detail` names the taint."""
 
     by: str
@@ -72,10 +72,10 @@ def constraints(
 class NodeFilter:
     """The leaves that the constraints exclude, and the scores of those that they prefer."""
 
-    def __init__(self, tree: Tree, wanted: NodeConstraints) -> None:
+    def __init__(self, tree: TopologyTree, wanted: NodeConstraints) -> None:
         self._wanted = wanted
         self._applies = tree.by_host
-        self.excluded: dict[Leaf, Excluded] = {}
+        self.excluded: dict[Leaf, NodeExclusion] = {}
         self.scores: dict[Leaf, int] = {}
         for leaf in tree.leaves.values():
             self.changed(leaf)
@@ -101,15 +101,15 @@ class NodeFilter:
             self.scores.pop(domain, None)
 
 
-def excluded(node: Node, wanted: NodeConstraints) -> Excluded | None:
+def excluded(node: Node, wanted: NodeConstraints) -> NodeExclusion | None:
     """Return the first reason why pods with these constraints cannot use the node."""
     taint = untolerated(node.taints, wanted.tolerations) if node.taints else None
     if taint is not None:
-        return Excluded(TAINT, _text(taint))
+        return NodeExclusion(TAINT, _text(taint))
     if not selected(wanted.selector, node.labels):
-        return Excluded(NODE_SELECTOR)
+        return NodeExclusion(NODE_SELECTOR)
     if wanted.required is not None and not matches_terms(wanted.required, node.name, node.labels):
-        return Excluded(AFFINITY)
+        return NodeExclusion(AFFINITY)
     return None
 
 

@@ -16,20 +16,29 @@ from kuota.api.workload import PodSetUpdate, TopologyRequest
 from kuota.engine.amounts import Requests
 from kuota.engine.model import Struct
 
-from .assignment import Assignment, add_usage, built, usage
+from .assignment import LeafAssignment, add_usage, built, usage
 from .balanced import balanced
-from .fit import Chosen, Demand, NotEnough, Share, choose, descend, divide, has_room
+from .fit import (
+    ChosenDomains,
+    Demand,
+    DomainShare,
+    InsufficientCapacity,
+    choose,
+    descend,
+    divide,
+    has_room,
+)
 from .flavor import TopologyFlavor
 from .nodes import NodeConstraints, constraints
-from .rejection import Cause, Rejection
+from .placement_failure import PlacementFailure, PlacementFailureCause
 from .shortage import shortage
 from .slices import demand
 from .tree import Domain, DomainId
-from .view import Capacities, Confined, View
+from .view import Capacities, CapacityView, ConfinedCapacities
 
 On = Callable[[Gate], bool]
 Usage = dict[DomainId, Requests]
-Outcome = dict[str, "Assignment | Rejection"]
+Outcome = dict[str, "LeafAssignment | PlacementFailure"]
 
 
 class PodSetRequest(Struct):
@@ -47,7 +56,7 @@ class PodSetRequest(Struct):
     group: str = ""
     template: PodTemplateSpec = PodTemplateSpec()
     updates: tuple[PodSetUpdate, ...] = ()
-    previous: Assignment | None = None
+    previous: LeafAssignment | None = None
 
 
 class Placer:
@@ -67,7 +76,7 @@ class Placer:
         self.shared = assumed is not None
         self.assumed: Usage = {} if assumed is None else assumed
 
-    def assume(self, assignment: Assignment, request: PodSetRequest) -> None:
+    def assume(self, assignment: LeafAssignment, request: PodSetRequest) -> None:
         """Count the pods of an assignment as usage for those that are placed later."""
         add_usage(self.assumed, usage(assignment, request.requests))
 
@@ -79,17 +88,17 @@ class Placer:
     ) -> Outcome:
         """Return a place for the workers, and for the leader if any, or why there is none."""
         wanted, allowed = self._demand(workers, leader), self._constraints(workers)
-        if isinstance(wanted, Rejection):
+        if isinstance(wanted, PlacementFailure):
             return self._rejected(wanted, workers, leader)
-        if isinstance(allowed, Rejection):
+        if isinstance(allowed, PlacementFailure):
             return self._rejected(allowed, workers, leader)
         kind = self.flavor.kind(workers.requests, None if leader is None else leader.requests)
         view = self.flavor.view(kind, allowed, wanted.slicing, empty=self.empty)
         capacities = self.flavor.assuming(view, self.assumed)
         if within is not None:
-            capacities = Confined(capacities, view, within)
+            capacities = ConfinedCapacities(capacities, view, within)
         shares = self._shares(view, capacities, wanted, within)
-        if isinstance(shares, NotEnough):
+        if isinstance(shares, InsufficientCapacity):
             left = partial(self.flavor.left, view, usage=self.assumed)
             why = shortage(self.flavor.tree, view, capacities, wanted, shares, left, within)
             return self._rejected(why, workers, leader)
@@ -98,13 +107,15 @@ class Placer:
     def has_room(self, request: PodSetRequest) -> bool:
         """Whether `find` returns a place for pods without a leader. This is faster."""
         wanted, allowed = self._demand(request, None), self._constraints(request)
-        if isinstance(wanted, Rejection) or isinstance(allowed, Rejection):
+        if isinstance(wanted, PlacementFailure) or isinstance(allowed, PlacementFailure):
             return False
         kind = self.flavor.kind(request.requests)
         view = self.flavor.view(kind, allowed, wanted.slicing, empty=self.empty)
         return has_room(self.flavor.tree, view, wanted)
 
-    def _demand(self, workers: PodSetRequest, leader: PodSetRequest | None) -> Demand | Rejection:
+    def _demand(
+        self, workers: PodSetRequest, leader: PodSetRequest | None
+    ) -> Demand | PlacementFailure:
         return demand(
             workers.topology,
             workers.count,
@@ -116,30 +127,30 @@ class Placer:
         )
 
     def _rejected(
-        self, why: Rejection, workers: PodSetRequest, leader: PodSetRequest | None
+        self, why: PlacementFailure, workers: PodSetRequest, leader: PodSetRequest | None
     ) -> Outcome:
         why = replace(why, topology=self.flavor.topology)
         return {each.name: why for each in (leader, workers) if each is not None}
 
     def _assigned(
-        self, shares: list[Share], workers: PodSetRequest, leader: PodSetRequest | None
+        self, shares: list[DomainShare], workers: PodSetRequest, leader: PodSetRequest | None
     ) -> Outcome:
         found: Outcome = {workers.name: built(self.flavor.tree, shares)}
         if leader is not None:
-            hosts = [Share(share.domain, 1) for share in shares if share.leader]
+            hosts = [DomainShare(share.domain, 1) for share in shares if share.leader]
             found[leader.name] = built(self.flavor.tree, hosts)
         return found
 
     def _shares(
-        self, view: View, capacities: Capacities, wanted: Demand, within: Domain | None
-    ) -> list[Share] | NotEnough:
+        self, view: CapacityView, capacities: Capacities, wanted: Demand, within: Domain | None
+    ) -> list[DomainShare] | InsufficientCapacity:
         tree = self.flavor.tree
         if self._may_balance(wanted):
             even = balanced(tree, capacities, view, wanted)
             if even is not None:
                 return divide(tree, even[1], wanted, even[0])
         chosen = choose(tree, capacities, wanted, within)
-        if isinstance(chosen, Chosen):
+        if isinstance(chosen, ChosenDomains):
             return descend(tree, capacities, wanted, chosen)
         return chosen
 
@@ -147,7 +158,7 @@ class Placer:
         enabled = self.on(Gate.TASBalancedPlacement)
         return enabled and not wanted.required and not wanted.unconstrained
 
-    def _constraints(self, workers: PodSetRequest) -> NodeConstraints | Rejection:
+    def _constraints(self, workers: PodSetRequest) -> NodeConstraints | PlacementFailure:
         try:
             return constraints(
                 workers.template.spec,
@@ -156,4 +167,6 @@ class Placer:
                 prefer=self.on(Gate.TASRespectNodeAffinityPreferred),
             )
         except (MergeConflict, SelectorError) as error:
-            return Rejection(cause=Cause.INVALID_CONSTRAINTS, detail=str(error))
+            return PlacementFailure(
+                cause=PlacementFailureCause.INVALID_CONSTRAINTS, detail=str(error)
+            )

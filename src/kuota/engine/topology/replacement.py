@@ -14,22 +14,24 @@ from msgspec.structs import replace
 
 from kuota.api.workload import SliceTopologyConstraint, TopologyRequest
 
-from .assignment import Assignment, leaves, merged, stale, without
+from .assignment import LeafAssignment, leaves, merged, stale, without
 from .place import Placer, PodSetRequest
-from .rejection import Cause, Rejection
+from .placement_failure import PlacementFailure, PlacementFailureCause
 from .slices import layers
-from .tree import Domain, Tree
+from .tree import Domain, TopologyTree
 
 
 def replaced(
-    placer: Placer, request: PodSetRequest, existing: Assignment, node: str
-) -> tuple[Assignment, Assignment] | Rejection:
+    placer: Placer, request: PodSetRequest, existing: LeafAssignment, node: str
+) -> tuple[LeafAssignment, LeafAssignment] | PlacementFailure:
     """Return the assignment with the failed node replaced, and the new places alone."""
     tree, topology = placer.flavor.tree, placer.flavor.topology
     rest, missing = without(existing, node)
     gone = stale(tree, rest)
     if gone is not None:
-        return Rejection(cause=Cause.STALE_DOMAIN, topology=topology, detail=gone)
+        return PlacementFailure(
+            cause=PlacementFailureCause.STALE_DOMAIN, topology=topology, detail=gone
+        )
     lost = replace(request, count=missing)
     sliced = layers(request.topology)
     incomplete = bool(sliced) and sliced[0].size > 0 and missing % sliced[0].size > 0
@@ -40,15 +42,17 @@ def replaced(
     else:
         within = _required_domain(tree, request.topology, rest)
     found = placer.find(lost, within=within)[request.name]
-    if isinstance(found, Rejection):
+    if isinstance(found, PlacementFailure):
         return found
     if not found.domains:
-        return Rejection(cause=Cause.NO_REPLACEMENT, topology=topology, detail=node)
+        return PlacementFailure(
+            cause=PlacementFailureCause.NO_REPLACEMENT, topology=topology, detail=node
+        )
     return merged(tree, found, rest), found
 
 
 def _required_domain(
-    tree: Tree, request: TopologyRequest | None, rest: Assignment
+    tree: TopologyTree, request: TopologyRequest | None, rest: LeafAssignment
 ) -> Domain | None:
     """Return the domain of the required level with the pods that stay; None if any will do."""
     if request is None or request.required not in tree.levels or not rest.domains:
@@ -58,7 +62,10 @@ def _required_domain(
 
 
 def _incomplete_domain(
-    tree: Tree, sliced: Sequence[SliceTopologyConstraint], rest: Assignment, missing: int
+    tree: TopologyTree,
+    sliced: Sequence[SliceTopologyConstraint],
+    rest: LeafAssignment,
+    missing: int,
 ) -> Domain | None:
     """Return the first domain whose slice the missing pods complete, or None."""
     broken = [each for each in sliced if each.size > 0 and missing % each.size]

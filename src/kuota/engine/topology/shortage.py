@@ -7,28 +7,34 @@ from collections import Counter
 from collections.abc import Callable
 
 from .capacity import Vector, limiting
-from .fit import Demand, NotEnough
-from .nodes import Excluded
-from .rejection import OTHER_DOMAIN, RESOURCE, Cause, Layer, Rejection
-from .tree import Domain, Leaf, Tree
-from .view import Capacities, View, candidates
+from .fit import Demand, InsufficientCapacity
+from .nodes import NodeExclusion
+from .placement_failure import (
+    OTHER_DOMAIN,
+    RESOURCE,
+    LayerFit,
+    PlacementFailure,
+    PlacementFailureCause,
+)
+from .tree import Domain, Leaf, TopologyTree
+from .view import Capacities, CapacityView, candidates
 
 
 def shortage(
-    tree: Tree,
-    view: View,
+    tree: TopologyTree,
+    view: CapacityView,
     capacities: Capacities,
     demand: Demand,
-    found: NotEnough,
+    found: InsufficientCapacity,
     left: Callable[[Leaf], Vector],
     within: Domain | None = None,
-) -> Rejection:
+) -> PlacementFailure:
     """Return why the demand is not met. `left` returns the capacity that a leaf has left."""
     level = tree.levels[found.level]
     if found.slices is None:
-        return Rejection(cause=Cause.NO_DOMAINS, level=level)
-    return Rejection(
-        cause=Cause.NOT_ENOUGH,
+        return PlacementFailure(cause=PlacementFailureCause.NO_DOMAINS, level=level)
+    return PlacementFailure(
+        cause=PlacementFailureCause.NOT_ENOUGH,
         level=level,
         fit=found.slices,
         wanted=demand.slices,
@@ -41,11 +47,13 @@ def shortage(
     )
 
 
-def _layers(tree: Tree, capacities: Capacities, demand: Demand, level: int) -> tuple[Layer, ...]:
+def _layers(
+    tree: TopologyTree, capacities: Capacities, demand: Demand, level: int
+) -> tuple[LayerFit, ...]:
     """Return how many slices of each layer fit the best domain of the level."""
     best = max(candidates(tree, capacities, level), key=lambda each: each.fit.slices).domain
     return tuple(
-        Layer(
+        LayerFit(
             level=tree.levels[at],
             fit=sum(each.fit.pods // size for each in candidates(tree, capacities, at, best)),
             wanted=demand.count // size,
@@ -55,16 +63,16 @@ def _layers(tree: Tree, capacities: Capacities, demand: Demand, level: int) -> t
 
 
 def _excluded(
-    tree: Tree, view: View, left: Callable[[Leaf], Vector], within: Domain | None
-) -> dict[Excluded, int]:
-    reasons: Counter[Excluded] = Counter(view.nodes.excluded.values())
+    tree: TopologyTree, view: CapacityView, left: Callable[[Leaf], Vector], within: Domain | None
+) -> dict[NodeExclusion, int]:
+    reasons: Counter[NodeExclusion] = Counter(view.nodes.excluded.values())
     for leaf in tree.leaves.values():
         if leaf in view.nodes.excluded:
             continue
         if within is not None and not leaf.within(within):
-            reasons[Excluded(OTHER_DOMAIN)] += 1
+            reasons[NodeExclusion(OTHER_DOMAIN)] += 1
             continue
         column = limiting(left(leaf), view.kind.requests)
         if column is not None:
-            reasons[Excluded(RESOURCE, tree.vectors.resource(column))] += 1
+            reasons[NodeExclusion(RESOURCE, tree.vectors.resource(column))] += 1
     return dict(reasons)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from kuota.api.workload import SliceTopologyConstraint, TopologyRequest
 
 from .fit import Demand, Profile
-from .rejection import Cause, Rejection
+from .placement_failure import PlacementFailure, PlacementFailureCause
 from .view import Slicing
 
 
@@ -57,7 +57,7 @@ def demand(
     leaders: int = 0,
     mixed: bool = True,
     by_score: bool = False,
-) -> Demand | Rejection:
+) -> Demand | PlacementFailure:
     """Return what the request demands of a topology with these levels.
 
     Without a request, an implied demand is unconstrained. `mixed` says whether unconstrained pods
@@ -105,34 +105,42 @@ def slicing(sliced: Sequence[SliceTopologyConstraint], levels: Sequence[str]) ->
 
 def _faults(
     request: TopologyRequest | None, levels: Sequence[str], implied: bool
-) -> Iterator[Rejection]:
+) -> Iterator[PlacementFailure]:
     sliced = layers(request)
     if sliced and sliced[0].size <= 0:
-        yield Rejection(cause=Cause.NO_SLICE_SIZE, level=sliced[0].topology)
+        yield PlacementFailure(cause=PlacementFailureCause.NO_SLICE_SIZE, level=sliced[0].topology)
     level = requested_level(request, levels)
     if level is None:
         if not implied:
-            yield Rejection(cause=Cause.NO_LEVEL_REQUESTED)
+            yield PlacementFailure(cause=PlacementFailureCause.NO_LEVEL_REQUESTED)
         return
     if level not in levels:
-        yield Rejection(cause=Cause.UNKNOWN_LEVEL, level=level)
+        yield PlacementFailure(cause=PlacementFailureCause.UNKNOWN_LEVEL, level=level)
     for each in sliced:
         if each.topology not in levels:
-            yield Rejection(cause=Cause.UNKNOWN_SLICE_LEVEL, level=each.topology)
+            yield PlacementFailure(
+                cause=PlacementFailureCause.UNKNOWN_SLICE_LEVEL, level=each.topology
+            )
     if sliced and levels.index(level) > levels.index(sliced[0].topology):
-        yield Rejection(cause=Cause.SLICE_ABOVE_LEVEL, level=sliced[0].topology, detail=level)
+        yield PlacementFailure(
+            cause=PlacementFailureCause.SLICE_ABOVE_LEVEL, level=sliced[0].topology, detail=level
+        )
     yield from _layer_faults(sliced, levels)
 
 
 def _layer_faults(
     sliced: Sequence[SliceTopologyConstraint], levels: Sequence[str]
-) -> Iterator[Rejection]:
+) -> Iterator[PlacementFailure]:
     for outer, inner in pairwise(sliced):
         if levels.index(inner.topology) <= levels.index(outer.topology):
-            yield Rejection(
-                cause=Cause.LAYER_NOT_BELOW, level=inner.topology, detail=outer.topology
+            yield PlacementFailure(
+                cause=PlacementFailureCause.LAYER_NOT_BELOW,
+                level=inner.topology,
+                detail=outer.topology,
             )
         if inner.size <= 0:
-            yield Rejection(cause=Cause.NO_SLICE_SIZE, level=inner.topology)
+            yield PlacementFailure(cause=PlacementFailureCause.NO_SLICE_SIZE, level=inner.topology)
         elif outer.size % inner.size:
-            yield Rejection(cause=Cause.LAYER_SIZE, level=inner.topology, detail=str(outer.size))
+            yield PlacementFailure(
+                cause=PlacementFailureCause.LAYER_SIZE, level=inner.topology, detail=str(outer.size)
+            )

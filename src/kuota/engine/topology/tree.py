@@ -15,7 +15,7 @@ from typing import Protocol
 from kuota.api.topology_codec import HOSTNAME
 from kuota.engine.model import Node
 
-from .capacity import Vector, Vectors, summed
+from .capacity import CapacityVectors, Vector, summed
 
 DomainId = tuple[str, ...]
 """The values of a leaf as stored in assignments: all levels, or the hostname alone."""
@@ -96,7 +96,7 @@ class Leaf(Domain):
         return self.nodes[min(self.nodes)][0]
 
 
-class Observer(Protocol):
+class TreeObserver(Protocol):
     """Is told about leaves that are new or whose nodes changed, and about removed domains."""
 
     def changed(self, leaf: Leaf) -> None: ...
@@ -104,13 +104,15 @@ class Observer(Protocol):
     def removed(self, domain: Domain) -> None: ...
 
 
-class Tree:
+class TopologyTree:
     """The domains of the nodes that have the given labels and a value for every level.
 
     `time` increases with each change, and `capacity_time` with each change of nodes.
     """
 
-    def __init__(self, levels: Sequence[str], labels: Mapping[str, str], vectors: Vectors) -> None:
+    def __init__(
+        self, levels: Sequence[str], labels: Mapping[str, str], vectors: CapacityVectors
+    ) -> None:
         self.levels = tuple(levels)
         self.labels = dict(labels)
         self.vectors = vectors
@@ -118,7 +120,7 @@ class Tree:
         self.leaves: dict[DomainId, Leaf] = {}
         self.time = 0
         self.capacity_time = 0
-        self.observers: list[Observer] = []
+        self.observers: list[TreeObserver] = []
         self._homes: dict[str, Leaf] = {}
 
     def selects(self, levels: Sequence[str], labels: Mapping[str, str]) -> bool:

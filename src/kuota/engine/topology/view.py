@@ -5,8 +5,8 @@ Counts are added up from the leaves. In a domain at the slice level, only whole 
 it, children with an inner slice size contribute only multiples of that size. If a leader is placed
 beside the pods, a domain loses as many pods as the child that loses the fewest.
 
-A `View` is kept for each kind of pod and recomputes only domains that changed. An `Overlay` adds
-what holds for one placement only, such as usage that is assumed.
+A `CapacityView` is kept for each kind of pod and recomputes only domains that changed.
+`OverlaidCapacities` add what holds for one placement only, such as usage that is assumed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Protocol, cast
 
 import msgspec
 
-from .capacity import PerVector, PodCount, PodKind, Vector, pod_count
+from .capacity import PerVector, PodCount, PodRequests, Vector, pod_count
 from .nodes import NodeFilter
-from .tree import Domain, Leaf, Tree
+from .tree import Domain, Leaf, TopologyTree
 
 
 class Slicing(msgspec.Struct, frozen=True, gc=False):
@@ -57,7 +57,7 @@ class Fit(msgspec.Struct, frozen=True, gc=False):
 NO_FIT = Fit()
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False):
+class DomainFit(msgspec.Struct, frozen=True, gc=False):
     """A domain and what fits it.
 
     There may be one per node, so that the garbage collector should not track them.
@@ -77,14 +77,20 @@ class Capacities(Protocol):
         ...
 
 
-class View:
+class CapacityView:
     """What fits the domains of a tree for one kind of pod. `refresh` precedes each use.
 
     With `empty`, the usage of placed workloads is ignored.
     """
 
     def __init__(
-        self, tree: Tree, kind: PodKind, nodes: NodeFilter, slicing: Slicing, *, empty: bool
+        self,
+        tree: TopologyTree,
+        kind: PodRequests,
+        nodes: NodeFilter,
+        slicing: Slicing,
+        *,
+        empty: bool,
     ) -> None:
         self.nodes = nodes
         self.slicing = slicing
@@ -184,10 +190,12 @@ def _with_leader(fits: list[Fit], size: int, unit: int) -> Fit:
     return Fit(pods, slices, led_pods, led_slices, 1 if hosts else 0, score)
 
 
-class Overlay:
+class OverlaidCapacities:
     """The capacities of a view, except for some domains and those that contain them."""
 
-    def __init__(self, base: Capacities, view: View, replaced: Mapping[Domain, Fit]) -> None:
+    def __init__(
+        self, base: Capacities, view: CapacityView, replaced: Mapping[Domain, Fit]
+    ) -> None:
         self._base = base
         self._replaced = dict(replaced)
         self._parents: set[Domain] = set()
@@ -213,10 +221,10 @@ class Overlay:
         return [self.of(child) for child in domain.children]
 
 
-class Confined:
+class ConfinedCapacities:
     """The capacities with room in one domain only."""
 
-    def __init__(self, base: Capacities, view: View, within: Domain) -> None:
+    def __init__(self, base: Capacities, view: CapacityView, within: Domain) -> None:
         self._base = base
         self._within = within
         self._path = {within: base.of(within)}
@@ -237,15 +245,15 @@ class Confined:
 
 
 def candidates(
-    tree: Tree, capacities: Capacities, level: int, within: Domain | None = None
-) -> list[Candidate]:
+    tree: TopologyTree, capacities: Capacities, level: int, within: Domain | None = None
+) -> list[DomainFit]:
     """Return the domains of a level, in the order of their values, and what fits them.
 
     With `within`, only domains that contain this one or are contained in it.
     """
     if within is not None and level <= within.level:
         found = within.ancestor(level)
-        return [Candidate(found, capacities.of(found))]
+        return [DomainFit(found, capacities.of(found))]
     if within is None:
         parents: Iterable[Domain] = tree.at(level - 1) if level else (tree.root,)
     else:
@@ -255,9 +263,9 @@ def candidates(
     return below(capacities, parents)
 
 
-def below(capacities: Capacities, parents: Iterable[Domain]) -> list[Candidate]:
+def below(capacities: Capacities, parents: Iterable[Domain]) -> list[DomainFit]:
     """Return the children of all parents, and what fits them."""
-    found: list[Candidate] = []
+    found: list[DomainFit] = []
     for parent in parents:
-        found += map(Candidate, parent.children, capacities.children(parent))
+        found += map(DomainFit, parent.children, capacities.children(parent))
     return found

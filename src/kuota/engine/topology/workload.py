@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from kuota.api.gates import Gate
 
-from .assignment import Assignment
+from .assignment import LeafAssignment
 from .elastic import resized
 from .place import Outcome, Placer, PodSetRequest
-from .rejection import Rejection
+from .placement_failure import PlacementFailure
 from .replacement import replaced
 
 
@@ -30,7 +30,7 @@ def place(placer: Placer, requests: Sequence[PodSetRequest]) -> Outcome:
             kept = resized(placer, workers, leader)
         found = kept if kept is not None else placer.find(workers, leader)
         outcome |= found
-        if any(isinstance(each, Rejection) for each in found.values()):
+        if any(isinstance(each, PlacementFailure) for each in found.values()):
             break
         if kept is None and (placer.shared or index + 1 < len(groups)):
             for request in group:
@@ -41,7 +41,7 @@ def place(placer: Placer, requests: Sequence[PodSetRequest]) -> Outcome:
 def replace_node(
     placer: Placer,
     requests: Sequence[PodSetRequest],
-    existing: Mapping[str, Assignment],
+    existing: Mapping[str, LeafAssignment],
     node: str,
     *,
     movable: bool = True,
@@ -59,7 +59,7 @@ def replace_node(
             outcome[request.name] = assigned
             continue
         found = replaced(placer, request, assigned, node)
-        if isinstance(found, Rejection):
+        if isinstance(found, PlacementFailure):
             outcome[request.name] = found
             break
         outcome[request.name], added = found
@@ -83,6 +83,6 @@ def _roles(group: list[PodSetRequest]) -> tuple[PodSetRequest, PodSetRequest | N
     return (second, first) if second.count > first.count else (first, second)
 
 
-def _assigned(outcome: Outcome, request: PodSetRequest) -> Assignment:
+def _assigned(outcome: Outcome, request: PodSetRequest) -> LeafAssignment:
     found = outcome.get(request.name)
-    return found if isinstance(found, Assignment) else Assignment()
+    return found if isinstance(found, LeafAssignment) else LeafAssignment()

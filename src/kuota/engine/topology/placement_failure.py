@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kuota.engine.model import Struct
 
-from .nodes import TAINT, Excluded
+from .nodes import TAINT, NodeExclusion
 
 RESOURCE = "resource"
 OTHER_DOMAIN = "topologyDomain"
@@ -23,7 +23,7 @@ _REASONS = {
 """What is said of one node and of several."""
 
 
-class Cause(StrEnum):
+class PlacementFailureCause(StrEnum):
     """The closed list of causes."""
 
     NO_LEVEL_REQUESTED = "NoLevelRequested"
@@ -40,7 +40,7 @@ class Cause(StrEnum):
     NO_REPLACEMENT = "NoReplacement"
 
 
-class Layer(Struct):
+class LayerFit(Struct):
     """How many slices of one nested layer fit the best domain."""
 
     level: str
@@ -48,7 +48,7 @@ class Layer(Struct):
     wanted: int
 
 
-class Rejection(Struct):
+class PlacementFailure(Struct):
     """Why pods have no place.
 
     `level` and `detail` name what the cause is about. For NOT_ENOUGH, `fit` of `wanted` pods, or
@@ -56,7 +56,7 @@ class Rejection(Struct):
     so for each nested layer. `nodes` were considered, of which `excluded` could not be used at all.
     """
 
-    cause: Cause
+    cause: PlacementFailureCause
     topology: str = ""
     level: str = ""
     detail: str = ""
@@ -65,44 +65,44 @@ class Rejection(Struct):
     sliced: bool = False
     required: bool = False
     leader: bool = False
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[LayerFit, ...] = ()
     nodes: int = 0
-    excluded: dict[Excluded, int] = {}
+    excluded: dict[NodeExclusion, int] = {}
 
     @property
     def message(self) -> str:
         match self.cause:
-            case Cause.NOT_ENOUGH:
+            case PlacementFailureCause.NOT_ENOUGH:
                 return self._shortage() + self._exclusions()
-            case Cause.NO_LEVEL_REQUESTED:
+            case PlacementFailureCause.NO_LEVEL_REQUESTED:
                 return "the topology request names no level"
-            case Cause.UNKNOWN_LEVEL:
+            case PlacementFailureCause.UNKNOWN_LEVEL:
                 return f'topology "{self.topology}" has no level "{self.level}"'
-            case Cause.UNKNOWN_SLICE_LEVEL:
+            case PlacementFailureCause.UNKNOWN_SLICE_LEVEL:
                 return (
                     f'topology "{self.topology}" has no level "{self.level}", which slices require'
                 )
-            case Cause.SLICE_ABOVE_LEVEL:
+            case PlacementFailureCause.SLICE_ABOVE_LEVEL:
                 return (
                     f'slices require level "{self.level}",'
                     f' which is above the requested level "{self.detail}"'
                 )
-            case Cause.NO_SLICE_SIZE:
+            case PlacementFailureCause.NO_SLICE_SIZE:
                 return f'slices require level "{self.level}", but their size is not positive'
-            case Cause.LAYER_NOT_BELOW:
+            case PlacementFailureCause.LAYER_NOT_BELOW:
                 return f'slice level "{self.level}" must be below level "{self.detail}"'
-            case Cause.LAYER_SIZE:
+            case PlacementFailureCause.LAYER_SIZE:
                 return f'the slice size at level "{self.level}" must divide the size {self.detail}'
             case _:
                 return self._other()
 
     def _other(self) -> str:
         match self.cause:
-            case Cause.NO_DOMAINS:
+            case PlacementFailureCause.NO_DOMAINS:
                 return f'topology "{self.topology}" has no usable node with level "{self.level}"'
-            case Cause.STALE_DOMAIN:
+            case PlacementFailureCause.STALE_DOMAIN:
                 return f'domain "{self.detail}" of the existing assignment has no usable node'
-            case Cause.NO_REPLACEMENT:
+            case PlacementFailureCause.NO_REPLACEMENT:
                 return f'there is no replacement for node "{self.detail}"'
             case _:
                 return f"the constraints on nodes are invalid: {self.detail}"
@@ -132,7 +132,7 @@ class Rejection(Struct):
         return f"; of {self.nodes} {'node' if self.nodes == 1 else 'nodes'}, {reasons}"
 
 
-def _reason(each: Excluded, count: int) -> str:
+def _reason(each: NodeExclusion, count: int) -> str:
     one = count == 1
     if each.by in (TAINT, RESOURCE):
         what = f'the taint "{each.detail}"' if each.by == TAINT else f"too little {each.detail}"

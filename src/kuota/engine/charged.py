@@ -25,7 +25,7 @@ from .model import Instant, Reservation, Workload
 from .usage import Usage, same_places
 
 
-class Phase(IntEnum):
+class ChargePhase(IntEnum):
     """The progress of a charged workload. Integers, because other enums are slow as dict keys."""
 
     ASSUMED = 0
@@ -33,10 +33,10 @@ class Phase(IntEnum):
     ADMITTED = 2
 
 
-_STORED = (Phase.RESERVED, Phase.ADMITTED)
+_STORED = (ChargePhase.RESERVED, ChargePhase.ADMITTED)
 
 
-class Running:
+class ChargedWorkload:
     """A charged workload, its queue and its usage. Immutable: a change creates a new one.
 
     `rank` orders candidates that are otherwise equal: lower priority first, then the latest
@@ -60,8 +60,8 @@ class Running:
         self.key = workload.key
         self.assumed = assumed
         self.leaving = evicting or workload.evicted is not None
-        stored = Phase.ADMITTED if workload.admitted else Phase.RESERVED
-        self.phase = Phase.ASSUMED if assumed else stored
+        stored = ChargePhase.ADMITTED if workload.admitted else ChargePhase.RESERVED
+        self.phase = ChargePhase.ASSUMED if assumed else stored
         self.queue = queue
         self.usage = usage
         since = self.reserved_at
@@ -77,7 +77,7 @@ class Running:
         return not columns.isdisjoint(self.usage.quota)
 
     def __repr__(self) -> str:
-        return f"Running({self.key} in {self.queue})"
+        return f"ChargedWorkload({self.key} in {self.queue})"
 
 
 K = TypeVar("K")
@@ -95,29 +95,29 @@ class UsageTotal:
         self.amounts: Amounts = {}
 
 
-class RunningSet(dict[Key, Running]):
+class ChargedWorkloads(dict[Key, ChargedWorkload]):
     """The workloads of one queue by key. Change it only by assigning and deleting items."""
 
     __slots__ = ("_by_local_queue", "_by_priority", "_ranked")
 
     def __init__(self) -> None:
         super().__init__()
-        self._ranked: tuple[list[Running], list[Running]] | None = None
-        self._by_priority: dict[tuple[int, Phase], UsageTotal] = {}
-        self._by_local_queue: dict[tuple[str, str, Phase], UsageTotal] = {}
+        self._ranked: tuple[list[ChargedWorkload], list[ChargedWorkload]] | None = None
+        self._by_priority: dict[tuple[int, ChargePhase], UsageTotal] = {}
+        self._by_local_queue: dict[tuple[str, str, ChargePhase], UsageTotal] = {}
 
     def total(self, local_queue: Key | None = None, *, admitted: bool = False) -> UsageTotal:
         """Return the totals of workloads with a stored reservation, of all or of one LocalQueue.
 
         With `admitted`, only admitted workloads count.
         """
-        return self._total((Phase.ADMITTED,) if admitted else _STORED, local_queue)
+        return self._total((ChargePhase.ADMITTED,) if admitted else _STORED, local_queue)
 
     def assumed(self, local_queue: Key | None = None) -> int:
         """Return the number of workloads whose reservation is not stored yet."""
-        return self._total((Phase.ASSUMED,), local_queue).count
+        return self._total((ChargePhase.ASSUMED,), local_queue).count
 
-    def _total(self, phases: tuple[Phase, ...], local_queue: Key | None) -> UsageTotal:
+    def _total(self, phases: tuple[ChargePhase, ...], local_queue: Key | None) -> UsageTotal:
         if local_queue is None:
             return _sum(each for (_, phase), each in self._by_priority.items() if phase in phases)
         namespace, name = local_queue.namespace, local_queue.name
@@ -132,7 +132,7 @@ class RunningSet(dict[Key, Running]):
             if each <= priority
         )
 
-    def ranked(self, leaving: bool) -> list[Running]:
+    def ranked(self, leaving: bool) -> list[ChargedWorkload]:
         """Return the leaving workloads, or the others, by rank. The result is read-only."""
         ranked = self._ranked
         if ranked is None:
@@ -143,7 +143,7 @@ class RunningSet(dict[Key, Running]):
             )
         return ranked[leaving]
 
-    def __setitem__(self, key: Key, running: Running) -> None:
+    def __setitem__(self, key: Key, running: ChargedWorkload) -> None:
         before = self.get(key)
         if before is None:
             self._count(running, 1)
@@ -163,19 +163,19 @@ class RunningSet(dict[Key, Running]):
             self._remove_ranked(running)
         super().__delitem__(key)
 
-    def _remove_ranked(self, running: Running) -> None:
+    def _remove_ranked(self, running: ChargedWorkload) -> None:
         assert self._ranked is not None
         ranked = self._ranked[running.leaving]
         del ranked[bisect_left(ranked, running.rank, key=by_rank)]
 
-    def _count(self, running: Running, sign: int) -> None:
+    def _count(self, running: ChargedWorkload, sign: int) -> None:
         workload, usage, phase = running.workload, running.usage.quota, running.phase
         _add(self._by_priority, (workload.priority, phase), usage, sign)
         place = (workload.key.namespace, workload.queue, phase)
         _add(self._by_local_queue, place, usage, sign)
 
 
-def _counts_alike(one: Running, other: Running) -> bool:
+def _counts_alike(one: ChargedWorkload, other: ChargedWorkload) -> bool:
     """Whether replacing one workload with the other leaves all totals unchanged."""
     a, b = one.workload, other.workload
     return (
@@ -186,7 +186,7 @@ def _counts_alike(one: Running, other: Running) -> bool:
     )
 
 
-def same_charge(running: Running, reservation: Reservation) -> bool:
+def same_charge(running: ChargedWorkload, reservation: Reservation) -> bool:
     """Whether the workload is charged for this reservation: its queue, quota and places."""
     return (
         running.queue == reservation.cluster_queue
@@ -195,7 +195,7 @@ def same_charge(running: Running, reservation: Reservation) -> bool:
     )
 
 
-def equal_for_decisions(before: Running, after: Running) -> bool:
+def equal_for_decisions(before: ChargedWorkload, after: ChargedWorkload) -> bool:
     """Whether the two differ at most in the time of an assumed reservation.
 
     The caller has compared their usage.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from build import column
 from kuota.api.base import Key
+from kuota.engine.charged import ChargedWorkload, ChargedWorkloads, by_rank
 from kuota.engine.model import Eviction, Reservation, Workload
-from kuota.engine.running import Running, RunningSet, by_rank
 from kuota.engine.usage import Usage
 
 
@@ -23,7 +23,7 @@ def running(
     queue: str = "main",
     admitted: bool = False,
     gpu: int = 0,
-) -> Running:
+) -> ChargedWorkload:
     workload = Workload(
         key=Key("", f"w{number}"),
         queue=queue,
@@ -33,7 +33,7 @@ def running(
         reservation=Reservation(cluster_queue="a", pod_sets=(), usage={}, since=since),
         evicted=Eviction(reason="Preempted", at=0.0) if evicted else None,
     )
-    return Running(workload, "a", Usage(quota={column("gpu"): gpu}))
+    return ChargedWorkload(workload, "a", Usage(quota={column("gpu"): gpu}))
 
 
 workloads = st.builds(
@@ -49,7 +49,7 @@ workloads = st.builds(
 
 
 def test_low_priority_comes_first_then_the_latest_reservation_then_the_smaller_uid() -> None:
-    running_set = RunningSet()
+    running_set = ChargedWorkloads()
     for each in (
         running(1, 1, 9, False),
         running(3, 0, 5, False),
@@ -63,11 +63,11 @@ def test_low_priority_comes_first_then_the_latest_reservation_then_the_smaller_u
     assert ["6"] == [each.workload.uid for each in running_set.ranked(True)]
 
 
-def _after_each(changes: list[Running | int]) -> Iterator[RunningSet]:
+def _after_each(changes: list[ChargedWorkload | int]) -> Iterator[ChargedWorkloads]:
     """Yield the set after each change: a workload is stored, or one is removed by its number."""
-    running_set = RunningSet()
+    running_set = ChargedWorkloads()
     for change in changes:
-        if isinstance(change, Running):
+        if isinstance(change, ChargedWorkload):
             running_set[change.key] = change
         elif Key("", f"w{change}") in running_set:
             del running_set[Key("", f"w{change}")]
@@ -76,7 +76,7 @@ def _after_each(changes: list[Running | int]) -> Iterator[RunningSet]:
 
 @given(st.lists(workloads | st.integers(0, 5)))
 def test_workloads_are_ranked_after_any_changes(
-    changes: list[Running | int],
+    changes: list[ChargedWorkload | int],
 ) -> None:
     for running_set in _after_each(changes):
         for leaving in (False, True):
@@ -86,7 +86,7 @@ def test_workloads_are_ranked_after_any_changes(
 
 @given(st.lists(workloads | st.integers(0, 5)))
 def test_totals_are_sums_over_the_workloads_after_any_changes(
-    changes: list[Running | int],
+    changes: list[ChargedWorkload | int],
 ) -> None:
     for running_set in _after_each(changes):
         for local in (None, Key("", "main"), Key("", "other")):
