@@ -48,8 +48,9 @@ class Sender:
     async def send(self, effects: Iterable[Effect]) -> None:
         """Send the effects in order. The first failure stops this and is raised.
 
-        NotFound only skips the remaining changes of that object. If the API server rejects a patch
-        that `may_be_rejected`, sending stops without a failure.
+        If an object to be changed does not exist, only its remaining changes are skipped. A
+        creation that fails with NotFound is a failure: the namespace or the kind does not exist.
+        If the API server rejects a patch that `may_be_rejected`, sending stops without a failure.
         """
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
@@ -61,6 +62,8 @@ class Sender:
                 try:
                     await self._write(effect, at[0], versions)
                 except NotFound:
+                    if isinstance(effect, Create):
+                        raise
                     gone.add(at)
                 except Invalid:
                     if not (isinstance(effect, Patch) and effect.may_be_rejected):

@@ -23,7 +23,7 @@ from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
 from kuota.bridge.jobs.pod_parent import ParentView, PodParent, reconcile_parent
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
-from kuota.kube.errors import Forbidden, Invalid
+from kuota.kube.errors import Forbidden, Invalid, NotFound
 from kuota.kube.workqueue import RetryLater
 
 from .effects import Sender
@@ -72,6 +72,7 @@ class JobReconciler:
                 before = self._world.job(at)
                 result = await self._evaluated(lambda: self._pass(at))
                 await self._send(at, list(result.effects))
+                self._note_finished(at, before, result.effects)
                 self._check_stop(at, kind, before, result.effects)
         if result.invalid:
             self._warn(at, WORKLOAD_REJECTED, result.fault)
@@ -95,7 +96,7 @@ class JobReconciler:
         """Send the effects. If the API server rejects one, the job gets an event that says why."""
         try:
             await self._sender.send(effects)
-        except (Invalid, Forbidden) as error:
+        except (Invalid, Forbidden, NotFound) as error:
             composes = any(isinstance(each, Create) for each in effects)
             self._warn(at, WORKLOAD_REJECTED if composes else UPDATE_REJECTED, str(error))
             raise
@@ -195,19 +196,19 @@ class JobReconciler:
         """Remove the event that a Workload is finished if it was already recorded.
 
         A Workload finishes in two passes: the first sets the condition, the second removes the
-        finalizer.
+        finalizer. The event comes last, so that it is recorded once, after all writes of the first
+        pass have succeeded.
         """
-        uid = text(child(view.job or {}, "metadata").get("uid"))
         if view.job is None or any(isinstance(each, Create) for each in effects):
             self._finished.pop(at, None)
-        found = []
-        for each in effects:
-            if isinstance(each, Event) and each.reason == FINISHED:
-                if self._finished.get(at) == uid:
-                    continue
-                self._finished[at] = uid
-            found.append(each)
-        return tuple(found)
+        events = tuple(each for each in effects if _is_finished_event(each))
+        others = tuple(each for each in effects if not _is_finished_event(each))
+        return others if self._finished.get(at) == _uid(view.job) else (*others, *events)
+
+    def _note_finished(self, at: JobKey, job: Json | None, effects: Sequence[Effect]) -> None:
+        """Remember that the event was recorded: all effects have been sent."""
+        if any(_is_finished_event(each) for each in effects):
+            self._finished[at] = _uid(job)
 
     def view(self, at: JobKey) -> JobView:
         """Collect the inputs of a pass."""
@@ -277,3 +278,11 @@ class JobReconciler:
 
     def _owner(self, kind: GroupKind, key: Key) -> Json | None:
         return self._world.job(JobKey(kind, key))
+
+
+def _uid(job: Json | None) -> str:
+    return text(child(job or {}, "metadata").get("uid"))
+
+
+def _is_finished_event(effect: Effect) -> bool:
+    return isinstance(effect, Event) and effect.reason == FINISHED
