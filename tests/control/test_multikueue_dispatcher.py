@@ -8,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from control.multikueue_groups import KEY, local
+from control.test_multikueue_clusters import check, config
 from control.virtual import VirtualClock, played
 from kuota.api.base import Key
+from kuota.api.kueue import AdmissionCheck, MultiKueueConfig
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event
 from kuota.control.cached_object import CachedObject
@@ -33,7 +36,7 @@ class Fixture:
         self.group: object | None = None
         self.sent: list[list[Effect]] = []
         self.fails: list[Exception] = []
-        world: Any = SimpleNamespace(workload=self.stored.get)
+        world: Any = SimpleNamespace(workload=self.stored.get, workloads=self.stored)
         sender: Any = SimpleNamespace(locks=KeyedLocks(), send=self._send)
         groups: Any = SimpleNamespace(
             index=self.copies, concerned=lambda _: True, group=lambda *_, **__: self.group
@@ -92,5 +95,45 @@ def test_an_event_is_recorded_once_also_after_a_failed_write(
         await fixture.dispatcher.reconcile(KEY)
         await fixture.dispatcher.reconcile(KEY)
         assert [each for each in fixture.sent if each] == [[SAID]]
+
+    played(story())
+
+
+def _check(config: str = "fleet", **status: object) -> CachedObject[AdmissionCheck]:
+    json = check("elsewhere") | {"status": status}
+    json["spec"]["parameters"]["name"] = config
+    return CachedObject(Key("", "elsewhere"), json, convert(json, AdmissionCheck))
+
+
+def _config(*clusters: str, **metadata: object) -> CachedObject[MultiKueueConfig]:
+    json = config(*clusters)
+    json["metadata"] |= metadata
+    return CachedObject(Key("", "fleet"), json, convert(json, MultiKueueConfig))
+
+
+def test_only_changes_of_checks_and_configurations_that_matter_cause_passes() -> None:
+    async def story() -> None:
+        fixture = Fixture()
+        fixture.store()
+        dispatcher = fixture.dispatcher
+
+        async def passes() -> bool:
+            found = len(dispatcher.queue) > 0
+            if found:
+                dispatcher.queue.done(await dispatcher.queue.get())
+            return found
+
+        assert await passes(), "the Workload is new"
+        dispatcher._check(_check(), _check(conditions=[]))
+        dispatcher._config(_config("a", "b"), _config("a", "b", labels={"x": "y"}))
+        assert not await passes()
+        dispatcher._check(_check(), _check("other"))
+        assert await passes()
+        dispatcher._check(_check(), None)
+        assert await passes()
+        dispatcher._config(_config("a", "b"), _config("b", "a"))
+        assert await passes()
+        dispatcher._config(None, _config("a"))
+        assert await passes()
 
     played(story())

@@ -12,6 +12,7 @@ from kuota.bridge.jobs.dispatch import ForeignObject, OriginMissing, is_owned
 from kuota.bridge.jobs.fields import at, put
 from kuota.bridge.jobs.kind import JobKind
 from kuota.bridge.jobs.registry import BUILT_IN, JOB
+from kuota.control.checks.multikueue.copies import workload_named
 
 from .kinds import EXAMPLES
 
@@ -59,7 +60,7 @@ def test_a_copy_names_its_workload_and_its_origin_and_has_no_other_manager(kind:
     assert "resourceVersion" not in meta
     assert at(copy, kind.managed_by or ("none",)) is None
     if not dispatch.shared:
-        assert dispatch.workloads_of(copy, GATES) == ["wl"]
+        assert workload_named(copy) == "wl"
     assert is_owned(copy, "here")
 
 
@@ -168,7 +169,7 @@ def test_elastic_sizes_follow_the_current_slice_and_no_other() -> None:
     assert dispatch.updated(local, remote, "old", "new", gates) == remote
     grown = dispatch.updated(local, remote, "new", "new", gates)
     assert grown["spec"]["parallelism"] == 4
-    assert dispatch.workloads_of(grown, gates) == ["new"]
+    assert workload_named(grown) == "new"
     off = Gates.of({"ElasticJobsViaWorkloadSlices": False}, check=False)
     assert dispatch.updated(local, remote, "new", "new", off) == remote
 

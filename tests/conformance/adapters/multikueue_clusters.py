@@ -36,10 +36,10 @@ from kuota.control.checks.multikueue.references import (
     config_name,
     is_multikueue,
     lists_others,
-    location,
     multikueue_state,
     profile_name,
     refers_elsewhere,
+    secret_name,
     worker_names,
 )
 from kuota.control.checks.multikueue.remote import WORKLOAD
@@ -102,7 +102,7 @@ def established(run: Run) -> None:
 def clusters_of_kubeconfig(run: Run) -> None:
     wanted = Key.parse(run.inputs["filter"]["spec.kubeconfigs"])
     clusters = _all(run, "clusters", MultiKueueCluster)
-    _listed(run, [n for n, each in clusters.items() if location(each) == wanted.name])
+    _listed(run, [n for n, each in clusters.items() if secret_name(each) == wanted.name])
 
 
 @suite("admissionchecks/multikueue-TestListMultiKueueClustersUsingClusterProfile")

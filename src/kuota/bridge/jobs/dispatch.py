@@ -13,7 +13,7 @@ from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import MULTIKUEUE
-from kuota.api.rules.job_common import PREBUILT, prebuilt
+from kuota.api.rules.job_common import PREBUILT
 from kuota.api.rules.metadata import PREFIX
 from kuota.api.rules.report import child, mapping, string_map, text
 from kuota.engine.model import Struct
@@ -114,11 +114,6 @@ class Dispatch:
     def index(self, workload: Json) -> int | None:
         """Return the position of one of several Workloads of a job; None if it is unknown."""
         return None
-
-    def workloads_of(self, remote: Json, gates: Gates) -> list[str]:
-        """Return the names of the Workloads that a copy belongs to."""
-        name = prebuilt(remote, gates)[0]
-        return [name] if name else []
 
 
 def copied_metadata(obj: Json) -> Json:

@@ -9,11 +9,12 @@ memory: after a restart, every pass continues from the objects.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 from kuota.api.base import Json, Key, true_condition
+from kuota.api.kueue import AdmissionCheck, MultiKueueConfig
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event
 from kuota.bridge.jobs.ancestor import GroupKind
@@ -32,6 +33,7 @@ from .group import Group, Plan
 from .group_pass import EVENT
 from .groups import Groups
 from .objects import MultiKueueObjects
+from .references import is_multikueue, lists_others, refers_elsewhere
 from .remote import RemoteChange, RemoteClusters
 from .remote_sender import MissingThere, RemoteSender
 from .rules import reconcile_group
@@ -48,7 +50,7 @@ _LASTING = (ForeignObject, Invalid, Forbidden, MissingThere)
 Reported = Callable[[str, str], None]
 """Called with a ClusterQueue and a cluster."""
 
-_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Dispatcher:
@@ -81,8 +83,8 @@ class Dispatcher:
         self._clusters.observe(self._remote)
         self._clusters.observe_connections(self._connection)
         self._world.workloads.observe(self._workload)
-        self._world.checks.observe(self._everything)
-        self._objects.configs.observe(self._everything)
+        self._world.checks.observe(self._check)
+        self._objects.configs.observe(self._config)
         for kind, informer in self._world.jobs.items():
             informer.observe(partial(self._job, kind))
 
@@ -299,7 +301,26 @@ class Dispatcher:
             self._groups.index.forget(name)
         self._add_all()
 
-    def _everything(self, old: object, new: object) -> None:
+    def _check(
+        self, old: CachedObject[AdmissionCheck] | None, new: CachedObject[AdmissionCheck] | None
+    ) -> None:
+        before, after = _value(old), _value(new)
+        if before is not None and after is not None:
+            same_controller = is_multikueue(before) == is_multikueue(after)
+            if same_controller and not refers_elsewhere(before, after):
+                return
+        self._add_everything()
+
+    def _config(
+        self,
+        old: CachedObject[MultiKueueConfig] | None,
+        new: CachedObject[MultiKueueConfig] | None,
+    ) -> None:
+        before, after = _value(old), _value(new)
+        if before is None or after is None or lists_others(before, after):
+            self._add_everything()
+
+    def _add_everything(self) -> None:
         """Enqueue everything: which Workloads are dispatched, and where to, may have changed."""
         for cached in self._world.workloads.values():
             if cached.value is not None and self._groups.concerned(cached.value):
@@ -322,3 +343,7 @@ class Dispatcher:
 
     def _stuck(self, key: Key, error: Exception) -> None:
         self._sender.record_internal_error(WORKLOADS.kind, key, "Dispatching it", error)
+
+
+def _value(cached: CachedObject[T] | None) -> T | None:
+    return cached.value if cached is not None else None

@@ -28,12 +28,6 @@ class ConfigMissing(BadReference):
     """The named MultiKueueConfig does not exist."""
 
 
-def location(cluster: MultiKueueCluster) -> str:
-    """Return the location of the kubeconfig, whatever its type; "" for none."""
-    found = cluster.spec.cluster_source.kube_config
-    return found.location if found is not None else ""
-
-
 def secret_name(cluster: MultiKueueCluster) -> str:
     """Return the name of the Secret with the kubeconfig; "" if it is not in a Secret."""
     found = cluster.spec.cluster_source.kube_config
