@@ -230,6 +230,7 @@ class Informer(Cache[T]):
         self.keep_only(seen, revision)
         self._revision = revision
         self._listed = True
+        self._recover()
         self.synced.set()
         self.settled.set()
         self._set_lacking(False)

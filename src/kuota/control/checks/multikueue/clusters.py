@@ -31,7 +31,7 @@ from .profile import Providers, profile_connection
 from .references import path_name, profile_name, secret_name
 
 LOOK_AGAIN_S = 1.0
-"""The interval between checks whether a kubeconfig file has changed."""
+"""The interval between checks whether a kubeconfig file or a permission has changed."""
 GATE_OFF = "MultiKueueClusterProfileFeatureDisabled"
 _DEPRECATED = (
     "Using locationType=Path without the feature gate MultiKueueKubeConfigPathValidation is "
@@ -89,10 +89,9 @@ class ClusterReconciler:
             return None
         state = await self._connected(key.name, cached.value, self.links)
         if state is None:
-            # Nothing is observed if Secrets may not be read.
             return LOOK_AGAIN_S
         await self._write(cached, state)
-        return None
+        return LOOK_AGAIN_S if self._objects.forbidden else None
 
     async def _connected(
         self, name: str, cluster: MultiKueueCluster | None, links: Links
@@ -134,14 +133,10 @@ class ClusterReconciler:
         return file_content(location, confined=confined)
 
     def _profile_connection(self, name: str) -> Connection | None:
-        profiles = self._objects.profiles
-        if profiles is None:
+        if self._objects.profiles is None:
             raise Refused(GATE_OFF, "the feature gate MultiKueueClusterProfile is disabled")
-        if not profiles.settled.is_set():
-            return None
-        return profile_connection(
-            profiles.get(Key(self._objects.namespace, name)), name, self._providers
-        )
+        profile = self._objects.profile(name)
+        return None if profile is None else profile_connection(profile, name, self._providers)
 
     async def _write(self, cached: CachedObject[MultiKueueCluster], state: Activity) -> None:
         meta = cached.json["metadata"]

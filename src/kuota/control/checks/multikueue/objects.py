@@ -23,6 +23,7 @@ from kuota.kube.resources import (
 )
 
 from .kubeconfig import BAD, Refused
+from .profile import BAD_PROFILE
 from .references import secret_name
 
 SECRET_KEY = "kubeconfig"
@@ -102,13 +103,38 @@ class MultiKueueObjects:
             )
         return str(content)
 
+    def profile(self, name: str) -> Json | None:
+        """Return a ClusterProfile; None if ClusterProfiles are not known yet. Raises Refused."""
+        assert self.profiles is not None, "ClusterProfiles are not read"
+        found = self.profiles.get(Key(self.namespace, name))
+        if found is not None:
+            return found
+        if isinstance(self.profiles.error, Forbidden):
+            raise Refused(BAD_PROFILE, self._not_allowed("ClusterProfiles"))
+        if self.profiles.lacking:
+            raise Refused(
+                BAD_PROFILE,
+                f"the API server does not serve {CLUSTER_PROFILES.plural}.{CLUSTER_PROFILES.group} "
+                f"in version {CLUSTER_PROFILES.version}; install its CustomResourceDefinition",
+            )
+        if self.profiles.settled.is_set():
+            where = f"in namespace {self.namespace!r}"
+            raise Refused(BAD_PROFILE, f"ClusterProfile {name!r} not found {where}; create it")
+        return None
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether a source of clusters may not be read. Nothing reports that it may be later."""
+        sources = (self.secrets, self.profiles)
+        return any(each is not None and isinstance(each.error, Forbidden) for each in sources)
+
+    def _not_allowed(self, kinds: str) -> str:
+        where = f"in namespace {self.namespace!r}"
+        return f"not allowed to read {kinds} {where}; grant get, list and watch there"
+
     def _refuse_absent(self, secret: str) -> None:
         if isinstance(self.secrets.error, Forbidden):
-            raise Refused(
-                BAD,
-                f"not allowed to read Secrets in namespace {self.namespace!r}; grant get, list and "
-                "watch there",
-            )
+            raise Refused(BAD, self._not_allowed("Secrets"))
         if self.secrets.synced.is_set():
             raise Refused(
                 BAD, f"Secret {secret!r} not found in namespace {self.namespace!r}; create it"

@@ -31,10 +31,8 @@ def configured(multi: MultiKueue | None) -> Providers:
     return profile.access_providers or profile.credentials_providers or ()
 
 
-def profile_connection(profile: Json | None, name: str, providers: Providers) -> Connection:
+def profile_connection(profile: Json, name: str, providers: Providers) -> Connection:
     """Return how to connect to the cluster of a profile. Raises Refused."""
-    if profile is None:
-        raise Refused(BAD_PROFILE, f"ClusterProfile {name!r} not found; create it")
     known = {each.name: each.exec_config for each in providers}
     if not known:
         raise Refused(
