@@ -13,6 +13,7 @@ from kuota.api.config.load import checked
 from kuota.api.crds import KINDS
 from kuota.bridge.jobs.kind import JobKind, referred
 from kuota.bridge.jobs.registry import BUILT_IN
+from kuota.control.checks.multikueue.objects import CLUSTER_PROFILES
 from kuota.install.deployment import DIGEST
 from kuota.install.objects import definitions, hooks, objects, parts, resource_of
 from kuota.install.rbac import history_roles
@@ -179,6 +180,15 @@ def test_the_controller_reads_the_secrets_of_its_namespace_and_writes_one() -> N
         if "secrets" in rule.get("resources", ())
     ]
     assert [("Role", ["kueue-webhook-server-cert"], True), ("Role", None, False)] == granted
+
+
+def test_the_controller_reads_the_cluster_profiles_of_its_namespace() -> None:
+    (rule,) = rules_of("kueue-manager-clusterprofiles-role")
+    assert ([CLUSTER_PROFILES.group], [CLUSTER_PROFILES.plural], ["list", "watch"]) == (
+        rule["apiGroups"],
+        rule["resources"],
+        rule["verbs"],
+    )
 
 
 def test_what_exists_once_is_granted_by_name() -> None:

@@ -74,6 +74,9 @@ def controller_roles(settings: Settings) -> list[Json]:
         _rule("", "secrets", f"{_WATCH} update", SECRET),
         _rule("", "secrets", "list watch"),
     ]
+    # The other source of worker clusters, read if MultiKueueClusterProfile is enabled.
+    profiles = _rule("multicluster.x-k8s.io", "clusterprofiles", "list watch")
+    profile_role = "manager-clusterprofiles-role"
     scraping: Json = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
     return [
         _cluster_role("manager-role", _manager_rules(settings)),
@@ -85,6 +88,8 @@ def controller_roles(settings: Settings) -> list[Json]:
         _binding("leader-election-rolebinding", named("leader-election-role"), own, own),
         _role("manager-secrets-role", own, secrets),
         _binding("manager-secrets-rolebinding", named("manager-secrets-role"), own, own),
+        _role(profile_role, own, [profiles]),
+        _binding("manager-clusterprofiles-rolebinding", named(profile_role), own, own),
         _binding(
             "visibility-server-auth-reader",
             "extension-apiserver-authentication-reader",
