@@ -86,7 +86,7 @@ class CheckControllers:
             for each in self._loops.values():
                 group.create_task(each.run(instrument, self._stuck_workload))
             if self.multikueue is not None:
-                group.create_task(self.multikueue.run())
+                group.create_task(self.multikueue.run(instrument))
             passes = instrument("admissioncheck", self.reconcile)
             group.create_task(serve(self._checks, passes, stuck=self._stuck_check))
 
@@ -101,6 +101,8 @@ class CheckControllers:
     def depths(self) -> dict[str, int]:
         """Return the number of keys in each work queue."""
         found = {name: len(each.queue) for name, each in self._loops.items()}
+        if self.multikueue is not None:
+            found |= self.multikueue.depths()
         return found | {"admissioncheck": len(self._checks)}
 
     async def reconcile(self, key: Key) -> None:

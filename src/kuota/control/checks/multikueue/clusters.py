@@ -12,6 +12,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import MultiKueueCluster, MultiKueueConfig
 from kuota.bridge.conditions import Conditions
 from kuota.control.cached_object import CachedObject
+from kuota.control.observer import Instrument
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.config import Connection
@@ -30,6 +31,8 @@ from .origin_conflicts import CONFLICT
 from .profile import Providers, profile_connection
 from .references import path_name, profile_name, secret_name
 
+CONTROLLER = "multikueue_cluster"
+"""The name of the loop in metrics, as in Kueue."""
 LOOK_AGAIN_S = 1.0
 """The interval between checks whether a kubeconfig file or a permission has changed."""
 GATE_OFF = "MultiKueueClusterProfileFeatureDisabled"
@@ -71,13 +74,14 @@ class ClusterReconciler:
         if self._objects.profiles is not None:
             self._objects.profiles.observe(self._profile)
 
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
+    async def run(self, instrument: Instrument) -> None:
+        """Reconcile until closed."""
+        watching = (self._watch_secrets(), self._watch_profiles(), self._watch_files())
         async with asyncio.TaskGroup() as group:
-            group.create_task(serve(self.queue, self.reconcile))
-            group.create_task(self._watch_secrets())
-            group.create_task(self._watch_profiles())
-            group.create_task(self._watch_files())
+            tasks = [group.create_task(each) for each in watching]
+            await serve(self.queue, instrument(CONTROLLER, self.reconcile))
+            for each in tasks:
+                each.cancel()
 
     async def reconcile(self, key: Key) -> float | None:
         """Connect a cluster as its object says, and write its condition."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,16 +15,19 @@ from kuota.api.config.shapes import Configuration, MultiKueue
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import AdmissionCheck
 from kuota.control.effects import Sender
+from kuota.control.observer import Instrument, uninstrumented
 from kuota.control.world import World
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock
+from kuota.kube.clock import Clock, within
 from kuota.kube.resources import NAMESPACES
 
 from ..controller import Activity
 from .activity import check_activity
 from .check_changes import CheckChanges
+from .clusters import CONTROLLER as CLUSTERS
 from .clusters import ClusterReconciler
 from .collector import Collector
+from .dispatcher import CONTROLLER as WORKLOADS
 from .dispatcher import Dispatcher
 from .external import ExternalJobs
 from .group import LOST_S, STEP_SIZE, Settings
@@ -33,10 +37,17 @@ from .links import Links, MakeClient
 from .objects import MultiKueueObjects
 from .origin_conflicts import OriginConflicts
 from .profile import configured
+from .quota_writer import CONTROLLER as QUEUES
 from .quota_writer import QuotaWriter
 from .remote import RemoteClusters, Resources
 from .remote_pods import RemotePods
 from .worker_client import worker_client
+
+FINISH_S = 0.2
+"""How long passes may take to finish their writes when the process ends.
+
+A worker that does not respond must not delay the end. The next process continues its passes.
+"""
 
 
 class MultiKueueController:
@@ -59,7 +70,8 @@ class MultiKueueController:
     ) -> None:
         gates, config = gates or Gates(), config or default_configuration()
         multi = config.multi_kueue or MultiKueue()
-        self._world, self._closed = world, asyncio.Event()
+        self._world, self._clock, self._closed = world, clock, asyncio.Event()
+        self._passes: list[asyncio.Task[None]] = []
         self._external = ExternalJobs(client, clock, world, multi)
         kinds = self._kinds()
         origin, namespace = multi.origin, config.namespace or ""
@@ -137,15 +149,25 @@ class MultiKueueController:
             return None
         return check_activity(check, objects.config_map(), objects.cluster_map())
 
-    async def run(self) -> None:
-        """Watch and reconcile until closed. The objects of `world` must have been synced."""
+    async def run(self, instrument: Instrument = uninstrumented) -> None:
+        """Watch and reconcile until closed. The objects of `world` must have been synced.
+
+        Passes in progress may finish their writes, for a limited time.
+        """
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in (self._work(), self._closed.wait())]
+            work = self._work(instrument)
+            tasks = [group.create_task(each) for each in (work, self._closed.wait())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(TimeoutError):
+                await within(self._clock, FINISH_S, self._passes_ended())
             for each in tasks:
                 each.cancel()
 
-    async def _work(self) -> None:
+    async def _passes_ended(self) -> None:
+        if self._passes:
+            await asyncio.wait(self._passes)
+
+    async def _work(self, instrument: Instrument) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.objects.run())
             group.create_task(self._external.run())
@@ -157,16 +179,13 @@ class MultiKueueController:
             self.dispatcher.follow()
             if self._quota is not None:
                 self._quota.follow()
-            for each in self._loops():
-                group.create_task(each)
+            group.create_task(self._collector.run(self._gc_interval_s))
+            self._passes = [group.create_task(each) for each in self._loops(instrument)]
 
-    def _loops(self) -> list[Coroutine[Any, Any, None]]:
-        found = [
-            self._cluster_reconciler.run(),
-            self.dispatcher.run(),
-            self._collector.run(self._gc_interval_s),
-        ]
-        return found if self._quota is None else [*found, self._quota.run()]
+    def _loops(self, instrument: Instrument) -> list[Coroutine[Any, Any, None]]:
+        """Return the loops that end when their work queues are closed."""
+        found = [self._cluster_reconciler.run(instrument), self.dispatcher.run(instrument)]
+        return found if self._quota is None else [*found, self._quota.run(instrument)]
 
     def close(self) -> None:
         """Start nothing more, and let `run` return."""
@@ -175,6 +194,14 @@ class MultiKueueController:
         self.dispatcher.queue.close()
         if self._quota is not None:
             self._quota.queue.close()
+
+    def depths(self) -> dict[str, int]:
+        """Return the number of keys in each work queue."""
+        found = {
+            CLUSTERS: len(self._cluster_reconciler.queue),
+            WORKLOADS: len(self.dispatcher.queue),
+        }
+        return found if self._quota is None else {**found, QUEUES: len(self._quota.queue)}
 
     def _workload(self, key: Key) -> Json | None:
         found = self._world.workload(key)

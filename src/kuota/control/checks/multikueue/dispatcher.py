@@ -22,6 +22,7 @@ from kuota.bridge.jobs.dispatch import OWNER_GVK, ForeignObject
 from kuota.bridge.jobs.kind import JobKey, key_of
 from kuota.control.cached_object import CachedObject
 from kuota.control.effects import Sender
+from kuota.control.observer import Instrument
 from kuota.control.world import World
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
@@ -38,6 +39,8 @@ from .remote import RemoteChange, RemoteClusters
 from .remote_sender import MissingThere, RemoteSender
 from .rules import reconcile_group
 
+CONTROLLER = "multikueue_workload"
+"""The name of the loop in metrics, as in Kueue."""
 WORKERS = 32
 """Passes at a time. Most of a pass is waiting for clusters."""
 
@@ -88,9 +91,9 @@ class Dispatcher:
         for kind, informer in self._world.jobs.items():
             informer.observe(partial(self._job, kind))
 
-    async def run(self) -> None:
+    async def run(self, instrument: Instrument) -> None:
         """Reconcile until closed."""
-        await serve(self.queue, self.reconcile, WORKERS, self._stuck)
+        await serve(self.queue, instrument(CONTROLLER, self.reconcile), WORKERS, self._stuck)
 
     async def reconcile(self, key: Key) -> float | None:
         """Run one pass over a Workload. Returns the seconds until the next one, if any.

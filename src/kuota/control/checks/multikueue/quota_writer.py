@@ -14,6 +14,7 @@ from kuota.bridge.conditions import Conditions
 from kuota.bridge.effects import Effect, Patch, StatusPatch
 from kuota.control.cached_object import CachedObject
 from kuota.control.effects import Sender
+from kuota.control.observer import Instrument
 from kuota.control.world import World
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import WorkQueue, serve
@@ -22,6 +23,8 @@ from .objects import MultiKueueObjects
 from .quota import CONDITION, Automation, WorkerQueues, automation
 from .remote import CLUSTER_QUEUE, LOCAL_QUEUE, RemoteChange, RemoteClusters
 
+CONTROLLER = "multikueue_clusterqueue"
+"""The name of the loop in metrics, as in Kueue."""
 BATCH_S = 1.0
 """Changes within this time are processed together."""
 
@@ -53,8 +56,9 @@ class QuotaWriter:
         self._clusters.observe(self._remote)
         self._clusters.observe_connections(lambda name: self._add_all())
 
-    async def run(self) -> None:
-        await serve(self.queue, self.reconcile)
+    async def run(self, instrument: Instrument) -> None:
+        """Reconcile until closed."""
+        await serve(self.queue, instrument(CONTROLLER, self.reconcile))
 
     async def reconcile(self, key: Key) -> float | None:
         """Write the quota and the condition of one queue, if they have changed."""
