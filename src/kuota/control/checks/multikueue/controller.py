@@ -95,9 +95,8 @@ class MultiKueueController:
         self.pods = RemotePods(world, self.clusters, self._settings, clock)
         self.dispatcher = self._dispatcher(sender, clock)
         self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
-        self._quota: QuotaWriter | None = None
-        if automated:
-            self._quota = QuotaWriter(world, sender, clock, self.objects, self.clusters)
+        quota = QuotaWriter(world, sender, clock, self.objects, self.clusters)
+        self._quota = quota if automated else None
 
     def _linked(self, make: MakeClient, purpose: Purpose, clock: Clock) -> Links:
         reconciler, together = self._cluster_reconciler, self.objects.together
