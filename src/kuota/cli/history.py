@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kuota.api.base import Json
+from kuota.api.device_resources import is_device
 from kuota.history.api import MOST_JOBS, Report, path
 from kuota.kube.errors import NotFound
 from kuota.view.live import moment, span
@@ -35,8 +36,6 @@ _COLUMNS = (
 )
 _WIDE = ("Kind", "Workload", "Submitted", "Started", "Cause")
 _OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Queue", "Waited", "Lost")
-_STATISTICS = "cpu", "memory", "ephemeral-storage", "pods"
-"""Resources that are shown only if a job uses no devices."""
 
 
 @click.command("history")
@@ -152,7 +151,7 @@ def _row(job: Json, everywhere: bool, detailed: bool) -> list[str]:
 
 def hours_text(resources: Json, field: str) -> str:
     """Return the hours of devices, or of CPUs if there are no devices."""
-    devices = {name: each for name, each in resources.items() if name not in _STATISTICS}
+    devices = {name: each for name, each in resources.items() if is_device(name)}
     shown = devices or {name: each for name, each in resources.items() if name == "cpu"}
     return ", ".join(
         f"{hours(each[field])} {short_name(name)}-hours"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kuota.api.base import Json
+from kuota.api.device_resources import is_device, resource_order
+from kuota.api.quantity import is_size
 from kuota.history.accounts import By
 from kuota.history.api import Report
 
@@ -21,8 +23,6 @@ from .waste import print_waste
 
 if TYPE_CHECKING:
     from .session import Session
-
-_COMMON = ("cpu", "memory")
 
 
 @click.command("usage")
@@ -103,8 +103,8 @@ def _print(found: Json, by: str, output: str) -> None:
     if not items:
         click.echo("Nothing was used in this period.", err=True)
         return
-    resources = sorted({name for each in items for name in each["resources"]}, key=_order)
-    devices = [each for each in resources if output == "wide" or each not in _COMMON]
+    resources = sorted({name for each in items for name in each["resources"]}, key=resource_order)
+    devices = [each for each in resources if output == "wide" or is_device(each)]
     titles = (
         by,
         "jobs",
@@ -130,9 +130,4 @@ def _row(account: Json, resources: list[str], devices: list[str]) -> list[str]:
 
 
 def _amount(value: float, resource: str) -> str:
-    return f"{hours(value / 2**30)} GiB" if resource == "memory" else hours(value)
-
-
-def _order(resource: str) -> tuple[bool, str]:
-    """Devices come first."""
-    return resource in _COMMON, resource
+    return f"{hours(value / 2**30)} GiB" if is_size(resource) else hours(value)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import click
 
 from kuota.api.base import Json
+from kuota.api.device_resources import is_device
+from kuota.api.quantity import is_size
 from kuota.history.waste import Cause
 
 from .history import hours, short_name
@@ -18,7 +20,6 @@ _TITLES = {
     Cause.FAILED_START: "failed start",
     Cause.IDLE: "idle",
 }
-_NO_DEVICES = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 def print_waste(found: Json, output: str) -> None:
@@ -41,12 +42,12 @@ def print_waste(found: Json, output: str) -> None:
 
 
 def _devices(rows: list[tuple[str, str, Json]]) -> list[tuple[str, str, Json]]:
-    devices = [row for row in rows if row[1] not in _NO_DEVICES]
+    devices = [row for row in rows if is_device(row[1])]
     return devices or [row for row in rows if row[1] == "cpu"]
 
 
 def _row(team: str, resource: str, causes: Json) -> list[str]:
-    divisor = 2**30 if resource in ("memory", "ephemeral-storage") else 1
+    divisor = 2**30 if is_size(resource) else 1
     values = [causes[each.value] / divisor for each in _TITLES]
     name = f"{short_name(resource)} (GiB)" if divisor > 1 else short_name(resource)
     return [team, name, *(hours(each) for each in (*values, sum(values)))]

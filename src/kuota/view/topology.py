@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kuota.api.device_resources import resource_order
 from kuota.api.quantity import NANO
 from kuota.api.topology_codec import expand
 from kuota.engine.model import Node, Workload
@@ -22,7 +23,6 @@ from kuota.engine.topology.tree import Domain, Leaf, TopologyTree
 from .plan import Row
 from .room import rounded
 
-_USUAL = ("cpu", "memory", PODS)
 Amounts = Counter[str]
 
 
@@ -316,11 +316,6 @@ def _resource(name: str, total: _Sum) -> DomainResource:
 def amount_text(amount: int, resource: str) -> str:
     """Format an amount of a node or domain: CPUs as a decimal, sizes rounded."""
     return f"{amount / 1000:.15g}" if resource == "cpu" else rounded(amount * NANO, resource)
-
-
-def resource_order(resource: str) -> tuple[bool, str]:
-    """Sort accelerators first, and what every node has last."""
-    return resource in _USUAL or resource.startswith(("ephemeral-", "hugepages-")), resource
 
 
 def _unused(nodes: Iterable[Node], tree: TopologyTree) -> Iterator[UnusedNode]:

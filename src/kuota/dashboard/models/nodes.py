@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from kuota.api.base import Json, Key
+from kuota.api.device_resources import resource_order
 from kuota.engine.model import Node
 from kuota.view.devices import DeviceRow
 from kuota.view.observed import ObservedState
-from kuota.view.topology import resource_order
 
 from ..shapes import Device, NodeAmounts, NodePods, NodeRow, NodesModel, Ref
 from .amounts import node_amount, percent

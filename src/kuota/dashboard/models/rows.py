@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kuota.api.base import Json, Key
 from kuota.api.core import AUTHOR
+from kuota.api.device_resources import is_device
 from kuota.api.quantity import QuantityError, as_float
 from kuota.view.conditions import condition, holds
 from kuota.view.live import asks, gets
@@ -24,7 +25,6 @@ from kuota.view.workload_state import (
 from ..shapes import Ref, WorkloadRow
 from .amounts import number
 
-_USUAL = ("cpu", "memory", "pods", "ephemeral-storage")
 _SINCE = {
     LiveState.QUOTARESERVED: ("QuotaReserved",),
     LiveState.ADMITTED: ("Admitted",),
@@ -157,7 +157,7 @@ def _devices(workload: Json) -> float:
 def _amount(resources: Mapping[str, object]) -> float:
     total = 0.0
     for name, quantity in resources.items():
-        if name in _USUAL or name.startswith("hugepages-"):
+        if not is_device(name):
             continue
         try:
             total += as_float(str(quantity))

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from kuota.api.device_resources import resource_order
 from kuota.api.quantity import as_float, written
 from kuota.bridge.conditions import timestamp
 from kuota.history.accounts import HOUR_MS, Period, merged
 from kuota.history.records import JobRecord, Run, is_lost
 from kuota.view.observed import ObservedState
-from kuota.view.topology import resource_order
 
 from ..shapes import ResourceSeries, TeamSeries, TeamsModel
 

@@ -72,9 +72,28 @@ export function jobName(job) {
   return job.split("/").at(-1) ?? job;
 }
 
-/** Accelerators first, then by name. @param {string} a @param {string} b */
+const NO_DEVICES = new Set(["cpu", "memory", "ephemeral-storage", "storage", "pods"]);
+
+/** Whether a resource is a device, as `kuota.api.device_resources` defines it. @param {string} resource */
+export function isDevice(resource) {
+  return !NO_DEVICES.has(resource) && !/^(hugepages|attachable-volumes)-/.test(resource);
+}
+
+/** Devices first, then by name. @param {string} a @param {string} b */
 export function byResource(a, b) {
-  return Number(b.includes("/")) - Number(a.includes("/")) || a.localeCompare(b);
+  return Number(isDevice(b)) - Number(isDevice(a)) || a.localeCompare(b);
+}
+
+const GIB = 2 ** 30;
+
+/** Whether amounts of a resource are bytes. @param {string} resource */
+export function isSize(resource) {
+  return resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
+}
+
+/** Amounts multiplied by hours; sizes are in GiB. @param {number} hours @param {string} resource */
+export function resourceHours(hours, resource) {
+  return isSize(resource) ? `${rounded(hours / GIB)} GiB` : rounded(hours);
 }
 
 /** Make control characters visible, drop colors of terminals, and show what would reorder text. @param {string} text */

@@ -2,7 +2,7 @@
 // Jobs of the past, also those that were deleted since, as `kuota history` shows them.
 
 import { html } from "../dom.js";
-import { counted, entry, rounded, shortResource, span } from "../format.js";
+import { counted, entry, isDevice, rounded, shortResource, span } from "../format.js";
 import { Badge, Empty, Moment, PageHead, Text, workloadAddress } from "../parts/basics.js";
 import { Fetched } from "../parts/fetched.js";
 import { Choice, FilterBar, Select } from "../parts/filters.js";
@@ -70,7 +70,7 @@ function cells(row) {
 
 function used(resources) {
   const entries = Object.entries(resources);
-  const devices = entries.filter(([name]) => name.includes("/"));
+  const devices = entries.filter(([name]) => isDevice(name));
   return (devices.length ? devices : entries.filter(([name]) => name === "cpu"))
     .map(([name, { hours, lost }]) => `${rounded(hours)} ${shortResource(name)} hours${lost ? `, ${rounded(lost)} lost` : ""}`).join(" · ");
 }

@@ -2,7 +2,7 @@
 // The account of a period, as `kuota usage` shows it.
 
 import { html } from "../dom.js";
-import { byResource, rounded, shortResource } from "../format.js";
+import { byResource, isDevice, resourceHours, rounded, shortResource } from "../format.js";
 import { periodNamed } from "../periods.js";
 import { Text } from "./basics.js";
 import { Fetched } from "./fetched.js";
@@ -23,16 +23,10 @@ export function UsageTable({ by, since }) {
   </section>`;
 }
 
-const GIB = 2 ** 30;
-
-function amount(hours, resource) {
-  return resource === "memory" ? `${rounded(hours / GIB)} GiB` : rounded(hours);
-}
-
 function Table({ by, items }) {
   if (!items.length) return html`<p class="muted inset below">Nothing was used in this period.</p>`;
   const resources = [...new Set(items.flatMap((each) => Object.keys(each.resources)))].sort(byResource);
-  const devices = resources.filter((each) => each.includes("/"));
+  const devices = resources.filter((each) => isDevice(each));
   return html`<div class="scroll-x" tabindex="0" role="group" aria-label="Usage"><table>
     <thead><tr><th>${by}</th><th class="number">Jobs</th>
       ${resources.map((each) => html`<th class="number">${shortResource(each)} hours</th>`)}
@@ -41,8 +35,8 @@ function Table({ by, items }) {
     <tbody>${items.map((each) => html`<tr key=${each.group}>
       <td>${each.group ? html`<${Text}>${each.group}<//>` : html`<span class="muted">(unknown)</span>`}</td>
       <td class="number">${each.jobs}</td>
-      ${resources.map((name) => html`<td class="number">${amount(each.resources[name]?.hours ?? 0, name)}</td>`)}
-      ${devices.map((name) => html`<td class="number">${amount(each.resources[name]?.lost ?? 0, name)}</td>`)}
+      ${resources.map((name) => html`<td class="number">${resourceHours(each.resources[name]?.hours ?? 0, name)}</td>`)}
+      ${devices.map((name) => html`<td class="number">${resourceHours(each.resources[name]?.lost ?? 0, name)}</td>`)}
       <td class="number">${rounded(each.waitingHours)}</td><td class="number">${each.preemptions}</td></tr>`)}</tbody>
   </table></div>`;
 }
