@@ -11,7 +11,7 @@ from control.objects import local_queue, queue
 from kuota.dashboard.models.teams import MOST_STEPS, CurrentTeams, current_teams, teams_model
 from kuota.dashboard.shapes import TeamSeries
 from kuota.history.accounts import By, Period, usage
-from kuota.history.records import FINISHED, PREEMPTED, JobRecord, Outcome, Run
+from kuota.history.records import FINISHED, PREEMPTED, RESIZED, JobRecord, Outcome, Run
 from kuota.view.observed import ObservedState
 
 GPU = "nvidia.com/gpu"
@@ -81,6 +81,15 @@ def test_jobs_outside_the_period_and_long_series_are_bounded() -> None:
     assert [] == model.teams
     assert MOST_STEPS == len(teams_model([], Period(0, 1e9), 1, CurrentTeams()).times)
     assert 1 == len(teams_model([], Period(5, 5), 0, CurrentTeams()).times)
+
+
+def test_hours_of_an_admission_that_was_preempted_are_lost_as_in_the_accounts() -> None:
+    resized = Run(0, 0, "cq", {"gold": {GPU: 4}}, 3600, RESIZED)
+    rest = Run(0, 3600, "cq", {"gold": {GPU: 2}}, 7200, PREEMPTED)
+    record = _record("a", 0, resized, rest)
+    (account,) = usage([record], By.TEAM, Period(0, 7200))
+    (gpu,) = _team(record).resources
+    assert (6.0, [4.0, 2.0]) == (account.resources[GPU].lost, gpu.lost)
 
 
 _MOMENTS = st.lists(st.integers(0, 20_000), min_size=2, max_size=9, unique=True).map(sorted)

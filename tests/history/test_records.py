@@ -12,7 +12,7 @@ from kuota.api.base import Json, OwnerReference
 from kuota.api.workload import PodSet, Workload
 from kuota.bridge.held_amounts import held_amounts
 from kuota.history.accounts import By, Period, merged, resource_hours, usage
-from kuota.history.records import JobRecord, Outcome, forgotten, recorded
+from kuota.history.records import RESIZED, JobRecord, Outcome, Run, forgotten, recorded
 
 GPU = "nvidia.com/gpu"
 ALWAYS = Period(0, 1e9)
@@ -205,6 +205,19 @@ def test_slices_of_an_elastic_job_are_one_job_and_overlap_nowhere() -> None:
     assert 10 == round(account.waiting_hours * 3600)
     (job,) = merged([first, second])
     assert (100, 150, Outcome.SUCCEEDED) == (job.submitted, job.finished, job.outcome)
+
+
+def test_losses_of_one_workload_do_not_depend_on_others_of_its_job() -> None:
+    """The amounts of the first Workload change while another of the same job runs."""
+    resized = Run(10, 10, "cq", {"a100": {GPU: 4}}, 30, RESIZED)
+    rest = Run(10, 30, "cq", {"a100": {GPU: 2}}, 50, "Preempted")
+    beside = Run(20, 20, "cq", {"a100": {GPU: 1}}, 40, "Finished")
+    first = JobRecord("a", "ns", "w", "Job", "j", "q", "", 0, (resized, rest), job_uid="job")
+    second = msgspec.structs.replace(first, uid="b", runs=(beside,))
+    (job,) = merged([first, second])
+    assert [(beside, False), (rest, True), (resized, True)] == list(job.losses())
+    (account,) = usage([second, first], By.TEAM, ALWAYS)
+    assert 4 * 20 + 2 * 20 == round(account.resources[GPU].lost * 3600)
 
 
 def test_workloads_that_claim_the_owner_of_somebody_else_are_other_jobs() -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from kuota.api.quantity import NANO, nano_of
 
-from .records import JobRecord, Run, is_lost, milliseconds, overlap_ms
+from .records import JobRecord, Run, milliseconds, overlap_ms
 
 HOUR_MS = 3_600_000
 
@@ -105,12 +105,14 @@ def merged(records: Iterable[JobRecord]) -> list[JobRecord]:
 def _merged(records: list[JobRecord]) -> JobRecord:
     records.sort(key=lambda each: (each.submitted, each.finished is None, each.finished or 0.0))
     last = records[-1]
-    runs = sorted((run for each in records for run in each.runs), key=lambda each: each.started)
+    # Runs of one admission stay together, also beside those of another Workload.
+    runs = [(run.admitted, at, run) for at, each in enumerate(records) for run in each.runs]
+    runs.sort(key=lambda each: each[:2])
     continues = any(each.finished is None for each in records)
     return msgspec.structs.replace(
         last,
         submitted=records[0].submitted,
-        runs=tuple(runs),
+        runs=tuple(run for *_, run in runs),
         finished=None if continues else max(each.finished or 0.0 for each in records),
     )
 
@@ -151,17 +153,17 @@ def usage(records: Iterable[JobRecord], by: By, period: Period) -> list[Usage]:
             if not at:
                 account.waited_ms += record.waited_ms(*period.bounds_ms)
         if groups:
-            for run, ending in record.endings():
-                _add(accounts, record, run, by, period, lost=is_lost(ending))
+            for run, lost in record.losses():
+                _add(accounts, record, run, by, period, lost=lost)
     return [_reported(accounts[each]) for each in sorted(accounts)]
 
 
 def resource_hours(record: JobRecord, period: Period) -> dict[str, ResourceUsage]:
     """Return the hours of one job by resource."""
     account = _Account("")
-    for run, ending in record.endings():
+    for run, lost in record.losses():
         for share in shares(run, period):
-            account.add(share, lost=is_lost(ending))
+            account.add(share, lost=lost)
     return account.resources()
 
 

@@ -78,7 +78,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def is_lost(ending: str) -> bool:
-    """Whether an eviction ended a run. Work since the last checkpoint was lost."""
+    """Whether an eviction ended an admission. Work since the last checkpoint was lost."""
     return ending not in ("", FINISHED, RESIZED, DELETED)
 
 
@@ -128,8 +128,18 @@ class JobRecord(msgspec.Struct, frozen=True):
         """The run that continues; None if the job waits or has ended."""
         return self.runs[-1] if self.runs and self.runs[-1].ended is None else None
 
+    def losses(self) -> Iterator[tuple[Run, bool]]:
+        """Yield each run with whether it is lost: whether an eviction ended its admission.
+
+        Every report of lost hours uses this definition.
+        """
+        return ((run, is_lost(ending)) for run, ending in self.endings())
+
     def endings(self) -> Iterator[tuple[Run, str]]:
-        """Yield each run with how its admission ended: a change of amounts ends no admission."""
+        """Yield each run with how its admission ended: a change of amounts ends no admission.
+
+        Runs of one admission are adjacent in `runs`.
+        """
         following: Run | None = None
         ending = ""
         for run in reversed(self.runs):

@@ -11,7 +11,7 @@ from kuota.api.device_resources import resource_order
 from kuota.api.quantity import as_float, written
 from kuota.bridge.conditions import timestamp
 from kuota.history.accounts import HOUR_MS, Period, merged
-from kuota.history.records import JobRecord, Run, is_lost
+from kuota.history.records import JobRecord, Run
 from kuota.view.observed import ObservedState
 
 from ..shapes import ResourceSeries, TeamSeries, TeamsModel
@@ -111,12 +111,12 @@ class _Team:
         self._count(self._submitted, record.submitted)
         for each in record.waiting():
             clock.spread(self._waiting, each.started, until if each.ended is None else each.ended)
-        for run in record.runs:
-            self._run(run, until)
+        for run, lost in record.losses():
+            self._run(run, until, lost=lost)
         if record.finished is not None:
             self._count(self._finished, record.finished)
 
-    def _run(self, run: Run, until: float) -> None:
+    def _run(self, run: Run, until: float, *, lost: bool) -> None:
         end = run.ended if run.ended is not None else until
         self._clock.spread(self._running, run.started, end)
         for amounts in run.amounts.values():
@@ -124,9 +124,9 @@ class _Team:
                 amount = as_float(written(units, resource))
                 held = self._held.setdefault(resource, self._zeros())
                 self._clock.spread(held, run.started, end, amount)
-                if is_lost(run.ending):
-                    lost = self._lost.setdefault(resource, self._zeros())
-                    self._clock.spread(lost, run.started, end, amount)
+                if lost:
+                    into = self._lost.setdefault(resource, self._zeros())
+                    self._clock.spread(into, run.started, end, amount)
         if run.preempted and run.ended is not None:
             self._count(self._preemptions, run.ended)
 
