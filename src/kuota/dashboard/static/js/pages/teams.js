@@ -35,17 +35,18 @@ function Teams({ model, chosen, only }) {
   const resources = [...new Set(model.teams.flatMap((each) => each.resources.map((one) => one.resource)))].sort(byResource);
   const resource = resources.includes(chosen) ? chosen : resources[0];
   const times = model.times.map((each) => Date.parse(each) / 1000);
+  const until = Date.parse(model.until) / 1000;
   const teams = model.teams.filter((each) => !only || each.team === only);
   return html`<form class="filters" role="search" aria-label="Teams" onSubmit=${(event) => event.preventDefault()}>
       <${Select} label="Team" name="team" value=${only} options=${model.teams.map((each) => each.team)} />
       ${resources.length > 1 && html`<${Select} label="Resource" name="resource" value=${chosen} options=${resources} all=${resources[0]} />`}
     </form>
-    <div class="teams">${teams.map((each) => html`<${Team} key=${each.team} team=${each} times=${times} resource=${resource} />`)}</div>`;
+    <div class="teams">${teams.map((each) => html`<${Team} key=${each.team} team=${each} times=${times} until=${until} resource=${resource} />`)}</div>`;
 }
 
 const sum = (values) => values.reduce((total, each) => total + each, 0);
 
-function Team({ team, times, resource }) {
+function Team({ team, times, until, resource }) {
   const used = team.resources.find((each) => each.resource === resource);
   const zeros = times.map(() => 0);
   const name = shortResource(resource ?? "");
@@ -68,9 +69,9 @@ function Team({ team, times, resource }) {
       <div><dt>Preemptions</dt><dd>${sum(team.preemptions)}</dd></div>
       <div><dt>Finished</dt><dd>${sum(team.finished)}</dd></div>
     </dl>
-    <${Chart} height=${170} times=${times} series=${usage}
+    <${Chart} height=${170} times=${times} until=${until} series=${usage}
       label="Usage of ${resource} by ${team.team}: at most ${rounded(peak)}${used?.quota != null ? `, quota ${rounded(used.quota)}` : ""}, ${rounded(hours)} hours in all" />
-    <${Chart} height=${120} times=${times} series=${flow}
+    <${Chart} height=${120} times=${times} until=${until} series=${flow}
       label="Jobs of ${team.team}: at most ${rounded(Math.max(0, ...team.waiting))} waiting and ${counted(sum(team.preemptions), "preemption")}" />
   </section>`;
 }

@@ -46,7 +46,14 @@ function ticks(_, splits, __, ___, step) {
   });
 }
 
-/** Properties: `label`, `times` in seconds, `height`, and `series` with label, color (a name of the theme), values, `dash`, `fill`. */
+/** The step that the legend shows the values of. @param {number} from @param {number} to in seconds */
+function stepWords(from, to) {
+  const [begin, end] = [new Date(from * 1000), new Date(to * 1000)];
+  const day = DAY.format(end) === DAY.format(begin) ? "" : `${DAY.format(end)}, `;
+  return `${DAY.format(begin)}, ${CLOCK.format(begin)} – ${day}${CLOCK.format(end)}`;
+}
+
+/** Properties: `label`, `times` of the beginnings of steps and `until` the end of the last one, in seconds, `height`, and `series` with label, color (a name of the theme), values, `dash`, `fill`. */
 export class Chart extends Component {
   constructor() {
     super();
@@ -99,16 +106,15 @@ export class Chart extends Component {
     };
   }
 
-  render({ label, times, series, height }, { at }) {
+  render({ label, times, until, series, height }, { at }) {
     const index = at ?? times.length - 1;
     const value = (each) => (each.values[index] == null ? "–" : rounded(each.values[index]));
-    const when = new Date(times[index] * 1000);
     return html`<figure class="chart">
       <div ref=${this.box} role="img" aria-label=${label} style=${{ height: `${height}px` }}></div>
       <ul class="legend" aria-hidden="true">
         ${series.map((each) => html`<li><svg viewBox="0 0 22 10"><line x1="1" x2="21" y1="5" y2="5" stroke-width="2.5"
           stroke-dasharray=${each.dash?.join(" ")} style=${{ stroke: `var(--${each.color})` }} /></svg>${each.label} <strong>${value(each)}</strong></li>`)}
-        <li class="when">${at === undefined ? "now" : `${DAY.format(when)}, ${CLOCK.format(when)}`}</li>
+        <li class="when">${stepWords(times[index], times[index + 1] ?? until)}</li>
       </ul>
     </figure>`;
   }
