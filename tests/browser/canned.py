@@ -28,7 +28,7 @@ SESSION = {
     "version": "0",
     "actions": True,
 }
-WHOLE = ("teams", "usage", "history")
+WHOLE = ("teams", "usage", "waste", "history")
 
 
 class Canned:

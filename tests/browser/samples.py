@@ -305,10 +305,19 @@ def teams() -> shapes.TeamsModel:
     )
 
 
+TEAMS = ("vision", "speech")
+
+
 def usage() -> dict[str, Any]:
     used = {GPU: {"hours": 12.5, "lost": 1.25}, "cpu": {"hours": 99.0, "lost": 0.0}}
     account = {"jobs": 3, "preemptions": 1, "waitingHours": 2.5, "resources": used}
-    return {"by": "team", "items": [{"group": each, **account} for each in ("vision", "speech")]}
+    return {"by": "team", "items": [{"group": each, **account} for each in TEAMS]}
+
+
+def waste() -> dict[str, Any]:
+    causes = {"waiting": 4.2, "preempted": 12.5, "evicted": 0.0, "failedStart": 0.35, "idle": 18.4}
+    resources = {"cpu": dict.fromkeys(causes, 1.0), GPU: causes}
+    return {"by": "team", "items": [{"group": each, "resources": resources} for each in TEAMS]}
 
 
 def history() -> dict[str, Any]:
@@ -343,7 +352,7 @@ def lab(count: int = 40) -> Models:
         "teams": teams(),
     }
     built: Models = {name: msgspec.to_builtins(each) for name, each in found.items()}
-    return built | {"usage": usage(), "history": history()}
+    return built | {"usage": usage(), "waste": waste(), "history": history()}
 
 
 _FIXED = frozenset(

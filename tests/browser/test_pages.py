@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
+
+from kuota.cli.waste import TITLES as WASTE_TITLES
 
 from .canned import Canned
 from .samples import lab
@@ -56,6 +59,7 @@ def test_pages_without_content_say_what_to_do(canned: Canned, visitor: Visitor) 
         "nodes": {"nodes": [], "note": ""},
         "teams": lab()["teams"] | {"teams": []},
         "usage": {"items": []},
+        "waste": {"items": []},
         "history": {"items": [], "remaining": 0},
     }
     for path, words in {
@@ -69,6 +73,27 @@ def test_pages_without_content_say_what_to_do(canned: Canned, visitor: Visitor) 
         visitor.open(path)
         expect(visitor.page.get_by_role("heading", name=words)).to_be_visible()
         assert [] == visitor.violations(), path
+
+
+def test_the_teams_page_shows_waste_by_cause_as_the_command_does(visitor: Visitor) -> None:
+    visitor.open("teams", "Teams over time")
+    table = visitor.page.get_by_role("group", name="Waste").get_by_role("table")
+    titles = [each.replace("-", " ") for each in WASTE_TITLES.values()]
+    expect(table.get_by_role("columnheader")).to_have_text(
+        ["Team", "Resource hours", *(each.capitalize() for each in titles), "Total"]
+    )
+    expect(table.get_by_role("row").nth(1).get_by_role("cell")).to_have_text(
+        ["vision", "GPU", "4.2", "12.5", "0", "0.35", "18.4", "35.5"]
+    )
+    # There are devices, so the hours of CPUs are not shown.
+    expect(table.get_by_role("row")).to_have_count(3)
+
+
+def test_charts_name_the_step_that_their_figures_are_averages_of(visitor: Visitor) -> None:
+    visitor.open("teams", "Teams over time")
+    words = visitor.page.locator(".chart .when").first
+    expect(words).to_have_text(re.compile(r"^\d+ \w+, \d\d:\d\d – (\d+ \w+, )?\d\d:\d\d$"))
+    expect(visitor.page.get_by_text("now", exact=True)).to_have_count(0)
 
 
 def test_colors_follow_the_choice_of_the_viewer(visitor: Visitor) -> None:

@@ -15,7 +15,7 @@ from dashboard.served import TOKENS, Served, bearer, serving
 from kuota.api.base import Json, Key
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, Progress
-from kuota.history.records import JobRecord
+from kuota.history.records import PREEMPTED, JobRecord, Run
 from kuota.history.turns import ReportTurns
 from kuota.kube.resources import NAMESPACES, PODS
 from kuota.server.pods import LogOptions
@@ -109,6 +109,12 @@ def test_a_followed_log_ends_when_the_namespace_changes_hands(
     serving(work, logs=log)
 
 
+READABLE = (
+    *("history", "usage", "usage?by=user", "waste", "teams"),
+    *("history?namespace=vision", "waste?namespace=vision"),
+)
+
+
 def test_reports_contain_the_jobs_of_readable_namespaces(tmp_path: Path) -> None:
     file = str(tmp_path / "history.db")
     _write_history(file)
@@ -116,16 +122,21 @@ def test_reports_contain_the_jobs_of_readable_namespaces(tmp_path: Path) -> None
     async def work(served: Served) -> None:
         await put_queues(served)
         async with served.browser("ann-token") as ann:
-            for path in ("history", "usage?by=user", "teams", "usage", "history?namespace=vision"):
+            for path in READABLE:
                 text = str(await served.json(ann, f"api/{path}"))
                 assert "vision" in text or "ann" in text, path
                 assert "speech" not in text, path
                 assert "bob" not in text, path
-            for path in ("history", "usage", "teams"):
+            for path in ("history", "usage", "waste", "teams"):
                 async with ann.get(served.url(f"api/{path}?namespace=speech")) as response:
                     assert 403 == response.status
         async with served.browser("admin-token") as admin:
             jobs = await served.json(admin, "api/history")
+            wasted = await served.json(admin, "api/waste")
+            assert [("speech", 1.0), ("vision", 1.0)] == [
+                (each["group"], each["resources"]["nvidia.com/gpu"]["preempted"])
+                for each in wasted["items"]
+            ]
             assert {"vision", "speech"} == {each["namespace"] for each in jobs["items"]}
             teams = await served.json(admin, "api/teams?since=1970-01-01T00:00:00Z&step=86400")
             assert ["speech", "vision"] == [each["team"] for each in teams["teams"]]
@@ -135,7 +146,13 @@ def test_reports_contain_the_jobs_of_readable_namespaces(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "path",
-    ["history?since=yesterday", "usage?by=colour", "teams?step=often", "teams?step=nan"],
+    [
+        "history?since=yesterday",
+        "waste?since=yesterday",
+        "usage?by=colour",
+        "teams?step=often",
+        "teams?step=nan",
+    ],
 )
 def test_a_wrong_parameter_is_a_bad_request(path: str, tmp_path: Path) -> None:
     file = str(tmp_path / "history.db")
@@ -147,6 +164,24 @@ def test_a_wrong_parameter_is_a_bad_request(path: str, tmp_path: Path) -> None:
             ann.get(served.url(f"api/{path}")) as response,
         ):
             assert 400 == response.status
+
+    serving(work, history=file)
+
+
+def test_a_period_with_too_many_changes_is_refused_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kuota.history.waste.MOST_MOMENTS", 1)
+    file = str(tmp_path / "history.db")
+    _write_history(file)
+
+    async def work(served: Served) -> None:
+        async with (
+            served.browser("ann-token") as ann,
+            ann.get(served.url("api/waste")) as response,
+        ):
+            assert 413 == response.status
+            assert "choose a shorter one" in await response.text()
 
     serving(work, history=file)
 
@@ -174,8 +209,10 @@ def test_no_report_is_readable_without_signing_in(tmp_path: Path) -> None:
 
 def _write_history(file: str) -> None:
     history = HistoryWriter(SqliteFile(file))
+    run = Run(1000.0, 1000.0, "cq", {"a100": {"nvidia.com/gpu": 1}}, 4600.0, PREEMPTED)
+    named = "job-train", "Job", "train"
     records = [
-        JobRecord(f"uid-{team}", team, "job-train", "Job", "train", f"{team}-queue", user, 1000.0)
+        JobRecord(f"uid-{team}", team, *named, f"{team}-queue", user, 1000.0, (run,))
         for team, user in (("vision", "ann"), ("speech", "bob"))
     ]
     history.write(*records, progress=Progress("1", 2000.0))
@@ -197,7 +234,7 @@ def test_service_accounts_and_their_user_take_turns(
 
     async def work(served: Served) -> None:
         async with aiohttp.ClientSession(headers=bearer("robot-token")) as session:
-            for path in ("history", "usage", "teams"):
+            for path in ("history", "usage", "waste", "teams"):
                 await served.json(session, f"api/{path}")
 
     serving(work, Tokens([("robot-token", robot)]), history=file)
@@ -207,7 +244,7 @@ def test_service_accounts_and_their_user_take_turns(
 def test_without_a_history_the_reason_is_given() -> None:
     async def work(served: Served) -> None:
         async with served.browser("ann-token") as ann:
-            for path in ("history", "usage", "teams"):
+            for path in ("history", "usage", "waste", "teams"):
                 async with ann.get(served.url(f"api/{path}")) as response:
                     assert (404, True) == (response.status, "no history" in await response.text())
 

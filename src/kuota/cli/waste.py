@@ -13,7 +13,7 @@ from kuota.history.waste import Cause
 from .history import hours, short_name
 from .output import show_csv, show_table
 
-_TITLES = {
+TITLES = {
     Cause.WAITING: "free",
     Cause.PREEMPTED: "preempted",
     Cause.EVICTED: "evicted",
@@ -37,7 +37,7 @@ def print_waste(found: Json, output: str) -> None:
     if not rows:
         click.echo("Nothing was wasted in this period.", err=True)
         return
-    titles = ("team", "resource-hours", *_TITLES.values(), "total")
+    titles = ("team", "resource-hours", *TITLES.values(), "total")
     show_table(titles, [_row(*row) for row in rows])
 
 
@@ -48,7 +48,7 @@ def _devices(rows: list[tuple[str, str, Json]]) -> list[tuple[str, str, Json]]:
 
 def _row(team: str, resource: str, causes: Json) -> list[str]:
     divisor = 2**30 if is_size(resource) else 1
-    values = [causes[each.value] / divisor for each in _TITLES]
+    values = [causes[each.value] / divisor for each in TITLES]
     name = f"{short_name(resource)} (GiB)" if divisor > 1 else short_name(resource)
     return [team, name, *(hours(each) for each in (*values, sum(values)))]
 

@@ -14,7 +14,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,10 +22,9 @@ from aiohttp import web
 from kuota import __version__
 from kuota.bridge.settings import policy
 from kuota.dashboard.access import ADMINS, BearerToken, Credential, ProxiedUser
-from kuota.dashboard.assembly import Surroundings, assembled, no_record
+from kuota.dashboard.assembly import Surroundings, assembled
 from kuota.dashboard.http import PREFIX, Dashboard
 from kuota.dashboard.responses import plain
-from kuota.history.database import read, read_one
 from kuota.kube.access import Access, AccessReviews, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -110,7 +108,7 @@ class DashboardPart:
         settings = self._settings
         access = ClusterAccess(self._client, settings.connection, self._clock)
         scheduling = policy(settings.config, settings.gates)
-        proxy, history = _proxy(settings), settings.dashboard.history
+        proxy = _proxy(settings)
         made = assembled(
             Surroundings(
                 access=access,
@@ -119,8 +117,7 @@ class DashboardPart:
                 new_state=lambda: ObservedState(scheduling),
                 server="cluster",
                 recheck_s=RECHECK_S,
-                read=partial(read, history) if history is not None else None,
-                read_record=partial(read_one, history) if history is not None else no_record,
+                history=settings.dashboard.history,
                 proxy_user=lambda request: proxied_user(proxy, request),
                 actions=settings.dashboard.actions,
                 wall_clock=lambda: self._clock.now().timestamp(),

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 from aiohttp import web
 
+from kuota.history.address import Address
+from kuota.history.database import read_one
 from kuota.history.records import JobRecord
 from kuota.kube.client import Client
 from kuota.view.observed import ObservedState
@@ -19,16 +22,15 @@ from .catalog import Catalog
 from .feed import Feed
 from .http import Dashboard, SessionPage
 from .logs import Logs
-from .reports import Read, Reports
+from .reports import Reports
 from .responses import not_found
 from .scopes import Scopes
 from .sessions import Sessions
 from .stream import OpenStreams, Streams
 from .viewers import ProxyUser, Viewer, Viewers
-from .workload_view import ReadRecord
 
 
-def no_record(uid: str) -> JobRecord | None:
+def _no_record(uid: str) -> JobRecord | None:
     """Return None: there is no history."""
     return None
 
@@ -44,9 +46,9 @@ def _no_proxy(request: object) -> None:
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What a dashboard needs.
 
-    `client` has the permissions of the dashboard itself, and reads what all viewers share. Without
-    `read`, there is no history, and without `actions`, nothing can be changed. Permissions are
-    cached for `recheck_s`. `server` is "machine" or "cluster".
+    `client` has the permissions of the dashboard itself, and reads what all viewers share.
+    `history` is the database of the history, if there is one. Without `actions`, nothing can be
+    changed. Permissions are cached for `recheck_s`. `server` is "machine" or "cluster".
     """
 
     access: Access
@@ -55,8 +57,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     new_state: Callable[[], ObservedState]
     server: str
     recheck_s: float
-    read: Read | None = None
-    read_record: ReadRecord = no_record
+    history: Address | None = None
     proxy_user: ProxyUser = _no_proxy
     actions: bool = False
     wall_clock: Callable[[], float] = time.time
@@ -77,7 +78,9 @@ def assembled(given: Surroundings) -> AssembledDashboard:
     viewers = Viewers(given.access, sessions, time.monotonic, given.proxy_user)
     scopes = Scopes(given.access, given.namespaces, ttl_s=given.recheck_s)
     feed, open_streams = Feed(given.client, given.new_state), OpenStreams()
-    catalog = Catalog(feed, given.access, given.client, given.read_record)
+    history = given.history
+    read_record = partial(read_one, history) if history is not None else _no_record
+    catalog = Catalog(feed, given.access, given.client, read_record)
     dashboard = Dashboard(viewers)
     dashboard.readers |= {
         "session": SessionPage(scopes, server=given.server, actions=given.actions).answer,
@@ -86,12 +89,13 @@ def assembled(given: Surroundings) -> AssembledDashboard:
     }
     acting = ActionRequests(given.access, given.client, enabled=given.actions)
     dashboard.writers["actions"] = acting.answer
-    dashboard.readers |= dict.fromkeys(("history", "usage", "teams"), _no_history)
-    if given.read is not None:
-        reports = Reports(given.read, feed, scopes, given.wall_clock)
+    dashboard.readers |= dict.fromkeys(("history", "usage", "waste", "teams"), _no_history)
+    if history is not None:
+        reports = Reports(history, feed, scopes, given.wall_clock)
         dashboard.readers |= {
             "history": reports.history,
             "usage": reports.usage,
+            "waste": reports.waste,
             "teams": reports.teams,
         }
     return AssembledDashboard(dashboard, sessions, feed, open_streams)

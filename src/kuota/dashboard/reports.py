@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from aiohttp import web
 
 from kuota.api.faults import Invalid
 from kuota.history import api
+from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
+from kuota.history.database import read
 from kuota.history.records import JobRecord
+from kuota.history.reports import ReportTooLarge, report
 from kuota.history.turns import ReportTurns
 
 from .access import flow_of
@@ -23,15 +27,16 @@ from .responses import Refusal, answered, bad_request, forbidden
 from .scopes import Namespaces, Scopes, visible
 from .viewers import Viewer
 
-Read = Callable[[float, str | None], Iterable[JobRecord]]
-"""Reads the records of jobs since a time, of one namespace or of all. Runs in a thread."""
+T = TypeVar("T")
 
 
 class Reports:
     """Answers from the records. `clock` returns seconds since the epoch."""
 
-    def __init__(self, read: Read, feed: Feed, scopes: Scopes, clock: Callable[[], float]) -> None:
-        self._read = read
+    def __init__(
+        self, address: Address, feed: Feed, scopes: Scopes, clock: Callable[[], float]
+    ) -> None:
+        self._address = address
         self._feed = feed
         self._scopes = scopes
         self._clock = clock
@@ -45,6 +50,23 @@ class Reports:
         """Respond with accounts by team, queue, user or flavor."""
         return await self._answer(request, viewer, api.Report.USAGE)
 
+    async def waste(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
+        """Respond with what each team wasted, by cause.
+
+        It depends on the jobs of all teams, and the viewer gets that of readable namespaces.
+        """
+        question = self._question(request)
+        namespace = request.rel_url.query.get("namespace", "")
+        self._check(viewer, await self._readable(viewer), namespace)
+        place = api.Place(api.Report.WASTE, namespace or None)
+        try:
+            found = await self._in_turn(viewer, partial(report, self._address, place, question))
+        except ReportTooLarge as error:
+            raise Refusal(413, "RequestEntityTooLarge", str(error)) from None
+        readable = await self._readable(viewer)
+        items = [each for each in found["items"] if visible(readable, each["group"])]
+        return answered(found | {"items": items})
+
     async def teams(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
         """Respond with series of teams over time. A step is at least a minute."""
         question, query = self._question(request), request.rel_url.query
@@ -56,18 +78,28 @@ class Reports:
         # A year of jobs in small steps takes long enough to delay everything else.
         work = partial(teams_model, found, question.period, step_s, current)
         model = await self._turns.run(flow_of(viewer.user), work)
-        scope = await self._scopes.of(viewer.user)
-        return answered(shown_to(model, lambda each: visible(scope.workloads, each)))
+        readable = await self._readable(viewer)
+        return answered(shown_to(model, lambda each: visible(readable, each)))
 
     async def records(self, viewer: Viewer, since: float, namespace: str = "") -> list[JobRecord]:
         """Return the records that the viewer may read. Raises Refusal."""
-        scope = await self._scopes.of(viewer.user)
-        if namespace and not visible(scope.workloads, namespace):
+        readable = await self._readable(viewer)
+        self._check(viewer, readable, namespace)
+        return await self._in_turn(viewer, partial(self._found, since, namespace, readable))
+
+    async def _readable(self, viewer: Viewer) -> Namespaces:
+        """Return the namespaces whose Workloads the viewer may list."""
+        return (await self._scopes.of(viewer.user)).workloads
+
+    def _check(self, viewer: Viewer, readable: Namespaces, namespace: str) -> None:
+        if namespace and not visible(readable, namespace):
             raise forbidden(
                 f'User "{viewer.user.name}" may not list the workloads of namespace {namespace}'
             )
+
+    async def _in_turn(self, viewer: Viewer, work: Callable[[], T]) -> T:
+        """Return the result of work that reads the history. Raises Refusal if it cannot be read."""
         try:
-            work = partial(self._found, since, namespace, scope.workloads)
             return await self._turns.run(flow_of(viewer.user), work)
         except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
@@ -75,8 +107,8 @@ class Reports:
 
     def _found(self, since: float, namespace: str, readable: Namespaces) -> list[JobRecord]:
         if namespace or readable is None:
-            return list(self._read(since, namespace or None))
-        return [record for each in sorted(readable) for record in self._read(since, each)]
+            return read(self._address, since, namespace or None)
+        return [record for each in sorted(readable) for record in read(self._address, since, each)]
 
     def _question(self, request: web.BaseRequest) -> api.Question:
         try:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 import msgspec
 
 from kuota.dashboard.access import ISSUER, BearerToken, Credential, UnixPeer
-from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled, no_record
+from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled
 from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
 from kuota.engine.policy import Policy
 from kuota.history.address import Address
-from kuota.history.database import read, read_one
 from kuota.kube.access import Access as AccessRequest
 from kuota.kube.access import UserInfo
 from kuota.kube.client import Client
@@ -129,8 +127,7 @@ def machine_dashboard(
             new_state=lambda: ObservedState(policy, charges_inactive=True),
             server="machine",
             recheck_s=RECHECK_S,
-            read=partial(read, history) if history else None,
-            read_record=partial(read_one, history) if history else no_record,
+            history=history,
             actions=actions,
             wall_clock=SHARED.now,
         )

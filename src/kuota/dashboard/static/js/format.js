@@ -87,7 +87,7 @@ export function byResource(a, b) {
 const GIB = 2 ** 30;
 
 /** Whether amounts of a resource are bytes. @param {string} resource */
-export function isSize(resource) {
+function isSize(resource) {
   return resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
 }
 

@@ -8,6 +8,7 @@ import { Chart } from "../parts/chart.js";
 import { Fetched } from "../parts/fetched.js";
 import { Choice, Select } from "../parts/filters.js";
 import { UsageTable } from "../parts/usage.js";
+import { WasteTable } from "../parts/waste.js";
 import { PERIOD_CHOICES, periodNamed, USUAL_PERIOD } from "../periods.js";
 
 /** @param {{place: any}} properties */
@@ -27,6 +28,7 @@ export function TeamsPage({ place }) {
       <${Fetched} path="teams" name=${since} parameters=${parameters}>
         ${(model) => html`<${Teams} model=${model} chosen=${chosen} only=${only} />`}<//>
       <${UsageTable} by=${by} since=${since} />
+      <${WasteTable} since=${since} />
     </div>`;
 }
 
