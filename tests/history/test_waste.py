@@ -95,10 +95,24 @@ def test_all_amounts_of_an_admission_that_was_preempted_are_lost() -> None:
 
 def test_idle_devices_count_within_runs_that_were_not_lost() -> None:
     given = record(run(10, 20, "Preempted"), run(30, 50, "Finished"))
-    spans = tuple(
-        IdleSpan("vision", workload, GPU, 0.0, 45.0) for workload in ("w-u", "w-u", "other")
-    )
+    holders = (("p", "w-u"), ("q", "w-u"), ("r", "other"))
+    spans = tuple(IdleSpan(pod, "GPU-1", "vision", w, GPU, 0.0, 45.0) for pod, w in holders)
     assert {"vision": {"preempted": 20.0, "idle": 30.0}} == causes(given, idle=spans)
+
+
+def test_an_idle_device_counts_once_whoever_has_recorded_it() -> None:
+    """A recorder that has lost the Lease may go on for a while beside its successor."""
+    given = record(run(0, 100, "Finished"))
+    times = ((10.0, 40.0), (20.0, 30.0), (35.0, 60.0), (50.0, 60.0))
+    spans = tuple(IdleSpan("p", "GPU-1", "vision", "w-u", GPU, *each) for each in times)
+    assert {"vision": {"idle": 50.0}} == causes(given, idle=spans)
+
+
+def test_a_device_is_idle_in_all_slices_of_an_elastic_job() -> None:
+    first = record(run(0, 20, "Finished"), uid="a", job_uid="job")
+    second = record(run(20, 50, "Finished"), uid="b", job_uid="job")
+    span = IdleSpan("p", "GPU-1", "vision", "w-a", GPU, 10.0, 90.0)
+    assert {"vision": {"idle": 40.0}} == causes(first, second, idle=(span,))
 
 
 def test_quota_that_is_free_while_jobs_wait_is_wasted_once() -> None:
@@ -159,7 +173,8 @@ def test_idle_periods_are_stored_once(address: Address) -> None:
         for until in (20.0, 50.0, 30.0):
             writer.write_idle([IdlePeriod(holder, "gpu-0", GPU, 10.0, until)])
     with HistoryReader(address) as reader:
-        assert [IdleSpan("vision", "w-u", GPU, 10.0, 50.0)] == reader.idle(0.0, 100.0)
+        stored = IdleSpan("pod-uid", "gpu-0", "vision", "w-u", GPU, 10.0, 50.0)
+        assert [stored] == reader.idle(0.0, 100.0)
         assert [] == reader.idle(50.0, 100.0)
 
 

@@ -130,7 +130,8 @@ def test_the_history_has_a_volume_or_a_database() -> None:
 
 def test_the_recorder_of_the_history_only_reads_workloads_and_quotas() -> None:
     roles = {each["metadata"]["name"]: each for each in history_roles(Settings(history=True))}
-    (watched, published) = roles["kueue-history-role"]["rules"]
+    (watched, pods, published) = roles["kueue-history-role"]["rules"]
+    assert (["pods"], ["get"]) == (pods["resources"], pods["verbs"])
     assert ["clusterqueues", "cohorts", "localqueues", "workloads"] == watched["resources"]
     assert ["list", "watch"] == watched["verbs"]
     assert ["v1alpha1.history.kuota.dev"] == published["resourceNames"]
@@ -303,6 +304,9 @@ def test_readings_of_gpus_become_arguments_of_the_controller() -> None:
         "--idle-below=5",
         "--idle-after=60",
     ] == container["args"][-3:]
+    both = Settings(history=True, dcgm_prometheus="http://prometheus:9090")
+    (recorder,) = _of_history(both)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert "--dcgm-prometheus=http://prometheus:9090" in recorder["args"]
     (plain,) = _containers(Settings(idle_after=60))
     assert not any("idle" in each for each in plain["args"])
 

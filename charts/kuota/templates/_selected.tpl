@@ -11,3 +11,17 @@ control-plane: controller-manager
 {{- $tag := $image.tag | default .Chart.AppVersion -}}
 {{- $image.repository }}{{ contains ":" $tag | ternary "@" ":" }}{{ $tag -}}
 {{- end }}
+
+{{- /* Where the utilization of GPUs is read, and when one is idle. */ -}}
+{{- define "kuota.deviceArguments" -}}
+{{- with .Values.deviceMetrics.dcgmExporter }}
+- --dcgm-exporter={{ . }}
+{{- end }}
+{{- with .Values.deviceMetrics.prometheus }}
+- --dcgm-prometheus={{ . }}
+{{- end }}
+{{- if or .Values.deviceMetrics.dcgmExporter .Values.deviceMetrics.prometheus }}
+- --idle-below={{ .Values.deviceMetrics.idleBelowPercent }}
+- --idle-after={{ int .Values.deviceMetrics.idleAfterSeconds }}
+{{- end }}
+{{- end }}

@@ -16,7 +16,6 @@ from kuota.view.idle import IdlePolicy
 if TYPE_CHECKING:
     from kuota.control.system import System
     from kuota.metrics.metrics import Metrics
-    from kuota.utilization.monitor import Record
 
 
 class DeviceSettings(msgspec.Struct, frozen=True):
@@ -32,7 +31,6 @@ async def watch_devices(
     metrics: Metrics,
     client: Client,
     clock: Clock,
-    record: Record | None = None,
 ) -> None:
     """Report idle devices until cancelled. Only the leader runs this, because it records Events."""
     from kuota.api.base import Json
@@ -51,7 +49,5 @@ async def watch_devices(
 
     devices = ClusterDevices(SourceReader(settings.sources).read, client, workload_of, clock)
     recorder, observe = system.sender.recorder, metrics.own.measured
-    monitor = IdleMonitor(
-        devices, settings.policy, recorder, observe=observe, record=record, clock=clock
-    )
+    monitor = IdleMonitor(devices, settings.policy, recorder, observe=observe, clock=clock)
     await retried("watching devices", monitor.run)

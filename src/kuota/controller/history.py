@@ -49,6 +49,16 @@ class HistoryPart:
                 group.create_task(each.run())
             group.create_task(retried("recording the history", jobs.run))
             group.create_task(retried("recording quotas", quotas.run))
+            if self._settings.devices.sources:
+                group.create_task(self._record_idle_devices())
+
+    async def _record_idle_devices(self) -> None:
+        from kuota.history.idle_recorder import IdleRecorder
+
+        from .idle_history import record_idle_devices
+
+        record = IdleRecorder(self._address).record
+        await record_idle_devices(self._settings.devices, record, self._client, self._clock)
 
     async def serve(self, at: socket.socket) -> None:
         """Serve on the socket."""

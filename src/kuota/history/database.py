@@ -209,7 +209,7 @@ class HistoryReader:
     def idle(self, since: float, until: float) -> list[IdleSpan]:
         """Return the idle periods that a period touches."""
         rows = self._db.rows(
-            "SELECT namespace, workload, resource, since, until FROM idle "
+            "SELECT pod, device, namespace, workload, resource, since, until FROM idle "
             "WHERE until > ? AND since < ?",
             since,
             until,

@@ -53,8 +53,13 @@ class Cause(StrEnum):
 
 
 class IdleSpan(msgspec.Struct, frozen=True):
-    """One device of a pod of this Workload was idle from `since` up to `until`."""
+    """One device of a pod of this Workload was idle from `since` up to `until`.
 
+    `pod` is the uid of the pod. Spans of one device may overlap: two processes may have read it.
+    """
+
+    pod: str
+    device: str
     namespace: str
     workload: str
     resource: str
@@ -134,18 +139,47 @@ def _add_runs(sums: _Sums, record: JobRecord, period: Period) -> None:
 def _add_idle(
     sums: _Sums, records: list[JobRecord], idle: Iterable[IdleSpan], period: Period
 ) -> None:
-    """Count idle devices within runs that were not wasted as a whole."""
-    kept: dict[tuple[str, str], list[Run]] = {}
+    """Count idle devices within runs that were not wasted as a whole.
+
+    A span counts in the runs of all Workloads of the job: slices replace each other while pods of
+    an elastic job continue to run.
+    """
+    jobs = {(each.namespace, each.workload): each.job_id for each in records}
+    kept: dict[str, list[Run]] = {}
     for record in records:
         runs = [run for run, ending in record.endings() if cause_of(record, run, ending) is None]
-        kept.setdefault((record.namespace, record.workload), []).extend(runs)
+        kept.setdefault(record.job_id, []).extend(runs)
     since, until = period.bounds_ms
-    for span in idle:
-        begin, end = max(milliseconds(span.since), since), min(milliseconds(span.until), until)
-        for run in kept.get((span.namespace, span.workload), ()):
-            if any(span.resource in amounts for amounts in run.amounts.values()):
-                lasted = overlap_ms(run, begin, end)
-                sums[span.namespace, span.resource, Cause.IDLE] += lasted
+    for span, begin, end in _each_once(idle):
+        runs = kept.get(jobs.get((span.namespace, span.workload), ""), [])
+        holding = [
+            run for run in runs if any(span.resource in each for each in run.amounts.values())
+        ]
+        lasted = _covered_ms(holding, max(begin, since), min(end, until))
+        sums[span.namespace, span.resource, Cause.IDLE] += lasted
+
+
+def _each_once(idle: Iterable[IdleSpan]) -> Iterator[tuple[IdleSpan, int, int]]:
+    """Yield spans with their times in milliseconds, without what earlier ones of a device cover."""
+    covered: dict[tuple[str, str], int] = {}
+    for span in sorted(idle, key=lambda each: (each.since, each.until)):
+        device = span.pod, span.device
+        begin, end = milliseconds(span.since), milliseconds(span.until)
+        begin = max(begin, covered.get(device, begin))
+        if begin < end:
+            covered[device] = end
+            yield span, begin, end
+
+
+def _covered_ms(runs: list[Run], since: int, until: int) -> int:
+    """Return how much of a period the runs cover, each moment once."""
+    lasted, at = 0, since
+    for run in sorted(runs, key=lambda each: each.started):
+        part = overlap_ms(run, at, until)
+        lasted += part
+        if part:
+            at = max(at, milliseconds(run.started)) + part
+    return lasted
 
 
 class _Change(msgspec.Struct, frozen=True):

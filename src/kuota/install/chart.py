@@ -20,7 +20,7 @@ from kuota.webhook.manifests import configurations
 from kuota.webhook.targets import targets
 
 from .dashboard import dashboard
-from .deployment import disruption_budget, secret, service_account
+from .deployment import device_arguments, disruption_budget, secret, service_account
 from .fairness import fairness
 from .history import history, history_api_service
 from .monitoring.objects import grafana_dashboards, prometheus_rule
@@ -183,7 +183,8 @@ _FEATURE_GATES = """\
 """
 
 
-_STORAGE_CLASS = "HistoryStorageClass"
+_STORAGE_CLASS, _EXPORTER = "HistoryStorageClass", "HistoryExporter"
+_DEVICE_ARGUMENTS = '        {{- include "kuota.deviceArguments" . | trim | nindent 8 }}\n'
 _HISTORY_VALUES = {
     f"  storageClassName: {_STORAGE_CLASS}\n": (
         "  {{- with .Values.history.persistence.storageClassName }}\n"
@@ -206,6 +207,7 @@ def _history() -> str:
         repository="HistoryImage",
         tag="0",
         pull_policy="HistoryPullPolicy",
+        dcgm_exporter=_EXPORTER,
     )
     on_volume, in_database = (
         _history_objects(msgspec.structs.replace(common, history_secret=secret))
@@ -224,7 +226,8 @@ def _history_objects(settings: Settings) -> str:
     text = "".join(parts).replace(_NAMESPACE, _RELEASE)
     for placeholder, value in _HISTORY_VALUES.items():
         text = text.replace(placeholder, value)
-    return text
+    given = "".join(f"        - {each}\n" for each in device_arguments(settings))
+    return text.replace(given, _DEVICE_ARGUMENTS)
 
 
 _VARIABLES = """\

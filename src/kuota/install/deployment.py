@@ -106,7 +106,7 @@ def _pod(settings: Settings) -> Json:
     return spec
 
 
-def _device_arguments(settings: Settings) -> list[str]:
+def device_arguments(settings: Settings) -> list[str]:
     """Where the utilization of GPUs is read, and when one is idle."""
     sources = (
         ("--dcgm-exporter", settings.dcgm_exporter),
@@ -122,7 +122,7 @@ def _container(settings: Settings) -> Json:
     arguments = [f"--config=/{CONFIG_KEY}", f"--zap-log-level={settings.log_level}"]
     if settings.feature_gates:
         arguments.append(f"--feature-gates={settings.feature_gates}")
-    arguments += _device_arguments(settings)
+    arguments += device_arguments(settings)
     return {
         "name": "manager",
         "image": settings.image,

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from kuota.api.base import Json
 
-from .deployment import CONFIG_MAP, container_security, pod_security, probe
+from .deployment import (
+    CONFIG_MAP,
+    container_security,
+    device_arguments,
+    pod_security,
+    probe,
+)
 from .network import HISTORY, PROBE_PORT, VISIBILITY_PORT, api_service
 from .rbac import history_roles
 from .settings import CONFIG_KEY, HISTORY_ACCOUNT, PREFIX, Settings, named, named_object
@@ -121,7 +127,11 @@ def _container(settings: Settings) -> Json:
         "image": settings.image,
         "imagePullPolicy": settings.pull_policy,
         "command": ["/manager"],
-        "args": [f"--config=/{CONFIG_KEY}", "--parts=history"],
+        "args": [
+            f"--config=/{CONFIG_KEY}",
+            "--parts=history",
+            *device_arguments(settings),
+        ],
         "env": [database],
         "ports": [{"containerPort": VISIBILITY_PORT, "name": "history", "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", PROBE_PORT, delay_s=15, period_s=20),

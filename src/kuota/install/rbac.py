@@ -108,6 +108,8 @@ def history_roles(settings: Settings) -> list[Json]:
     own, of = settings.namespace, HISTORY_ACCOUNT
     watched = [
         _rule(GROUP, "clusterqueues cohorts localqueues workloads", "list watch"),
+        # The pod that holds an idle device names its Workload.
+        _rule("", "pods", "get"),
         _rule("apiregistration.k8s.io", "apiservices", f"{_WATCH} update", f"v1alpha1.{HISTORY}"),
     ]
     group = "coordination.k8s.io"

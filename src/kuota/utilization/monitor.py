@@ -37,15 +37,18 @@ Record = Callable[[Sequence[IdlePeriod]], Awaitable[None]]
 
 
 class IdleMonitor:
-    """Follows the readings while `run` runs. Each idle period causes one Event per object."""
+    """Follows the readings while `run` runs. Each idle period causes one Event per object.
+
+    Without `recorder`, there are no Events; without `observe` and `record`, nobody is told.
+    """
 
     def __init__(
         self,
         readings: Readings,
         policy: IdlePolicy,
-        recorder: Recorder,
+        recorder: Recorder | None = None,
         *,
-        observe: Observe,
+        observe: Observe | None = None,
         record: Record | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -67,16 +70,18 @@ class IdleMonitor:
         """Take one round of readings."""
         held = list(await self._readings.held())
         report = self.tracker.update(held, self._clock.now().timestamp())
-        self._observe(held, report.continuing, report.added_s)
-        for holder, periods in _by_holder(report.begun).items():
-            self._notify(holder, periods)
+        if self._observe is not None:
+            self._observe(held, report.continuing, report.added_s)
+        if self._recorder is not None:
+            for holder, periods in _by_holder(report.begun).items():
+                self._notify(self._recorder, holder, periods)
         if self._record is not None and report.continuing:
             await self._record(report.continuing)
 
-    def _notify(self, holder: DeviceHolder, periods: list[IdlePeriod]) -> None:
+    def _notify(self, recorder: Recorder, holder: DeviceHolder, periods: list[IdlePeriod]) -> None:
         note = idle_note(periods, self.tracker.policy)
         for each in self._readings.regarding(holder):
-            self._recorder.record(each, REASON, note, warning=True, controller=CONTROLLER)
+            recorder.record(each, REASON, note, warning=True, controller=CONTROLLER)
 
 
 def idle_note(periods: Sequence[IdlePeriod], policy: IdlePolicy) -> str:
