@@ -21,6 +21,7 @@ from kuota.bridge.effects import Patch
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.job_pass.workload import workload
 from kuota.bridge.jobs.ancestor import owners_of
+from kuota.bridge.jobs.fields import put
 from kuota.bridge.jobs.kind import JobKind, resolved
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
@@ -156,3 +157,15 @@ def test_a_workload_is_not_updated_to_an_invalid_spec() -> None:
     found = passed(JOB, broken, stored(JOB, job))
     assert ((), True) == (found.effects, found.invalid)
     assert "podSets[0].template.spec" in found.fault
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_an_elastic_job_with_a_finished_slice_and_a_malformed_template_does_not_run_on(
+    generation: int,
+) -> None:
+    """It ended if the slice is of its generation; otherwise its pods have no quota."""
+    job = put(resizable(BATCH), ("metadata", "generation"), 1)
+    finished = stored(JOB, job, RESERVED, ADMITTED, condition("Finished", reason="Succeeded"))
+    broken = replaced(job, ("spec", "template", "metadata"), UNPARSABLE)
+    broken = put(broken, ("metadata", "generation"), generation)
+    assert (generation == 2) == stops(passed(JOB, broken, finished))

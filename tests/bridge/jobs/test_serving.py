@@ -224,3 +224,20 @@ def test_pods_wait_until_their_replica_is_known() -> None:
 def test_malformed_owners_are_no_controllers() -> None:
     obj = {"metadata": {"ownerReferences": 1}}
     assert "" == controller_name(obj, ("apps", "StatefulSet"))
+
+
+@pytest.mark.parametrize("replicas", [False, True])
+def test_duplicate_variables_do_not_prevent_the_workload(replicas: bool) -> None:
+    variables = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    container = TEMPLATE["spec"]["containers"][0] | {"env": variables}
+    template = TEMPLATE | {"spec": {"containers": [container], "initContainers": [container]}}
+    obj = stateful_set(1)
+    obj["spec"]["template"] = template
+    if replicas:
+        obj = leader_worker_set(1)
+        templates = {"leaderTemplate": template, "workerTemplate": template}
+        obj["spec"]["leaderWorkerTemplate"] |= templates
+    for pod_set in made(passed(obj, replicas=replicas))["spec"]["podSets"]:
+        for each in ("containers", "initContainers"):
+            (found,) = pod_set["template"]["spec"][each]
+            assert [{"name": "A", "value": "2"}] == found["env"]

@@ -111,3 +111,18 @@ def test_a_change_of_an_application_without_a_queue_is_not_validated() -> None:
 def test_mounts_and_volumes_without_names_do_not_fail(mount: object) -> None:
     app = put(put(APP, ("spec", "volumes"), [{}]), ("spec", "driver", "volumeMounts"), [mount])
     assert [{}] == KIND.pod_sets(app, GATES)[0]["template"]["spec"]["volumes"]
+
+
+def test_the_selector_of_a_role_takes_precedence_over_that_of_all_roles() -> None:
+    app = put(APP, ("spec", "nodeSelector"), {"zone": "a", "disk": "hdd"})
+    app = put(app, ("spec", "driver", "nodeSelector"), {"disk": "ssd"})
+    running = KIND.started(app, [Injection(node_selector={"pool": "gold"})] * 2, GATES)
+    wanted = {"zone": "a", "disk": "ssd", "pool": "gold"}
+    assert wanted == at(running, ("spec", "driver", "nodeSelector"))
+    assert wanted | {"disk": "hdd"} == at(running, ("spec", "executor", "nodeSelector"))
+
+
+def test_an_empty_selector_of_all_roles_is_removed() -> None:
+    app = put(APP, ("spec", "nodeSelector"), {})
+    running = KIND.started(app, [Injection(node_selector={"pool": "gold"})] * 2, GATES)
+    assert "nodeSelector" not in running["spec"]

@@ -198,3 +198,16 @@ def test_a_variable_whose_name_is_malformed_is_kept() -> None:
     malformed: Json = {"name": []}
     job = put(EXAMPLES["TrainJob"], ("spec", "trainer", "env"), [malformed])
     assert malformed in node(job)["template"]["spec"]["containers"][0]["env"]
+
+
+@pytest.mark.parametrize(
+    ("restarts", "exact", "released"), [(0, True, 4), (3, True, 0), (3, False, 4)]
+)
+def test_pods_that_a_restart_may_repeat_are_not_released(
+    restarts: int, exact: bool, released: int
+) -> None:
+    policy = ("spec", "template", "spec", "failurePolicy")
+    runtime = put(RUNTIME, policy, {"maxRestarts": restarts})
+    status = {"jobsStatus": [{"name": "node", "succeeded": 1}]}
+    job = resolved(EXAMPLES["TrainJob"] | {"status": status}, runtime)
+    assert released == sum(each.count for each in KIND.reclaimable(job, exact=exact))

@@ -17,7 +17,7 @@ from ..effects import Create
 from ..jobs.composed import Composed
 from .job_pass import JobPass
 from .match import prebuilt_name
-from .slices import closed, replacement_annotations, without_injection
+from .slices import closed_names, replacement_annotations, without_injection
 from .workload import priority_of, sanitized, workload
 
 NO_MATCH = "NoMatchingWorkload"
@@ -101,7 +101,7 @@ def constructed(job_pass: JobPass) -> Json | None:
         if ready.refused:
             return None
     try:
-        taken = {each.key.name for each in job_pass.view.workloads if closed(each)}
+        taken = closed_names(job_pass.view.workloads)
         made = workload(job_pass.kind, job_pass.job, job_pass.view.classes, config.gates, taken)
     except ClassMissing as error:
         _report_missing(job_pass, error)

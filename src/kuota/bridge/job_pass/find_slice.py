@@ -13,10 +13,11 @@ from ..draft import StoredWorkload
 from ..inbound_workload import REPLACED
 from ..jobs.kind import PodSetsUnknown, Recording
 from ..jobs.topology_request import TopologyRequestError
-from .construct import NO_MATCH, constructed, follow
+from .construct import NO_MATCH, follow
 from .job_pass import JobPass
 from .match import controlled, matched
-from .slices import closed, counts_of, normalized, resized, scaled_down, unfinished
+from .slices import closed, closed_names, counts_of, normalized, resized, scaled_down, unfinished
+from .workload import name_of
 
 EVICTED = "WorkloadEvicted"
 _MESSAGES = {REPLACED: "Replaced by a newer slice of the job"}
@@ -105,8 +106,9 @@ def _first_slice(job_pass: JobPass, own: list[StoredWorkload]) -> Found:
     """
     ended = [each for each in own if each.true("Finished") and not closed(each)]
     if ended and not job_pass.ended:
-        next_one = constructed(job_pass)
-        name = child(next_one, "metadata").get("name") if next_one is not None else ""
+        gates = job_pass.view.config.gates
+        taken = closed_names(job_pass.view.workloads)
+        name = name_of(job_pass.kind, job_pass.job, gates, taken)
         ended = [each for each in ended if each.key.name == name]
     if ended:
         job_pass.workload = ended[-1]

@@ -71,6 +71,11 @@ def closed(stored: StoredWorkload) -> bool:
     return end_reason(stored) in CLOSED
 
 
+def closed_names(workloads: Iterable[StoredWorkload]) -> set[str]:
+    """Return the names of closed slices, which no other slice can have."""
+    return {each.key.name for each in workloads if closed(each)}
+
+
 def unfinished(slices: Iterable[StoredWorkload]) -> list[StoredWorkload]:
     """Return the open slices, oldest first."""
     return sorted((each for each in slices if not each.true("Finished")), key=_age)

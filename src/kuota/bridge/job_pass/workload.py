@@ -90,12 +90,8 @@ def owned_by(kind: JobKind, job: Json) -> Json:
 
 def _metadata(kind: JobKind, job: Json, gates: Gates, taken: Collection[str]) -> Json:
     meta = child(job, "metadata")
-    suffixes = iter(("",))
     sliced = isinstance(kind, Elastic) and elastic(job, gates)
-    if isinstance(kind, Elastic) and sliced:
-        suffixes = _slice_suffixes(kind.slice_suffix(job))
-    names = (_name(kind, meta, suffix, gates) for suffix in suffixes)
-    made = next(each for each in names if not sliced or each not in taken)
+    made = name_of(kind, job, gates, taken)
     notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if sliced else {})
     own = {"name": made, "annotations": {}, **owned_by(kind, job)}
     if isinstance(kind, Composed):
@@ -109,6 +105,19 @@ def _metadata(kind: JobKind, job: Json, gates: Gates, taken: Collection[str]) ->
             "finalizers": [FINALIZER],
         }
     )
+
+
+def name_of(kind: JobKind, job: Json, gates: Gates, taken: Collection[str] = ()) -> str:
+    """Return the name of the next Workload of a job, which does not depend on its pods.
+
+    That of an elastic job is none of those that are `taken`.
+    """
+    meta = child(job, "metadata")
+    if not (isinstance(kind, Elastic) and elastic(job, gates)):
+        return _name(kind, meta, "", gates)
+    suffixes = _slice_suffixes(kind.slice_suffix(job))
+    names = (_name(kind, meta, suffix, gates) for suffix in suffixes)
+    return next(each for each in names if each not in taken)
 
 
 def _name(kind: JobKind, meta: Json, suffix: str, gates: Gates) -> str:

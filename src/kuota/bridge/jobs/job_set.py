@@ -60,10 +60,15 @@ class JobSet(TemplateKind):
 
         With `exact`, there are none while the JobSet may be restarted, which repeats all its Jobs.
         """
-        restarts = integer(child(job, "spec", "failurePolicy").get("maxRestarts")) or 0
-        if exact and restarts > (integer(child(job, "status").get("restarts")) or 0):
+        restarted = integer(child(job, "status").get("restarts")) or 0
+        if exact and max_restarts(job) > restarted:
             return []
         return succeeded_pods(job, _statuses(job))
+
+
+def max_restarts(job_set: Json) -> int:
+    """Return how often a JobSet is restarted at most."""
+    return integer(child(job_set, "spec", "failurePolicy").get("maxRestarts")) or 0
 
 
 def succeeded_pods(job_set: Json, statuses: Sequence[object]) -> list[ReclaimablePod]:

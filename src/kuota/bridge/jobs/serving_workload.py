@@ -22,7 +22,7 @@ from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Create, Effect, Event, edit
 from ..job_pass.injections import MULTI_KUEUE_ORIGIN
 from ..job_pass.names import workload_name
-from ..job_pass.workload import priority_of, workload
+from ..job_pass.workload import priority_of, sanitized, workload
 from .composed import IS_GROUP
 from .dispatch import ORIGIN_UID, OWNER_GVK, OWNER_NAME
 from .kind import key_of
@@ -108,10 +108,10 @@ class ServingPass:
             | dict(annotations),
             "ownerReferences": [self.owner()],
         }
-        spec = made["spec"]
+        spec = made["spec"] | {"podSets": sanitized(made["spec"]["podSets"])}
         if not spec["queueName"]:
             del spec["queueName"]
-        return made | {"metadata": meta}
+        return made | {"metadata": meta, "spec": spec}
 
     def _copied(self, field: str, keys: Sequence[str]) -> dict[str, str]:
         given = string_map(child(self.obj, "metadata").get(field))

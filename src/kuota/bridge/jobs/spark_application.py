@@ -15,7 +15,7 @@ from kuota.api.rules.report import child, integer, mapping, text
 
 from .fields import put
 from .kind import End
-from .spark_pod import DRIVER, EXECUTOR, bare_template, pod_template
+from .spark_pod import DRIVER, EXECUTOR, bare_template, node_selector, pod_template
 from .template_kind import Template, TemplateKind, merged_template, restored_template
 
 _MOVED = (
@@ -50,9 +50,12 @@ class SparkApplication(TemplateKind):
         return _without_selector(super().started(job, given, gates))
 
     def injected(self, job: Json, slot: Template, added: Injection, *, elastic: bool) -> Json:
-        """Inject into the description of a role. It also takes over the selector of all roles."""
+        """Inject into the description of a role. It also takes over the selector of all roles.
+
+        Its own labels take precedence over those, as in the pod set that was admitted.
+        """
         own = _as_template(child(job, "spec", slot.name))
-        selector = child(job, "spec").get("nodeSelector")
+        selector = node_selector(job, slot.name)
         if selector:
             own = put(own, ("spec", "nodeSelector"), selector)
         return _described(job, slot.name, merged_template(own, added, elastic=elastic))
@@ -133,7 +136,8 @@ def _set(own: Json, path: tuple[str, ...], value: object) -> Json:
 
 
 def _without_selector(job: Json) -> Json:
+    """Remove the selector of all roles; the operator rejects even an empty one beside others."""
     spec = child(job, "spec")
-    if not spec.get("nodeSelector"):
+    if "nodeSelector" not in spec:
         return job
     return put(job, ("spec",), {k: v for k, v in spec.items() if k != "nodeSelector"})

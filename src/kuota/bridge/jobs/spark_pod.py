@@ -34,18 +34,24 @@ def bare_template(role: str) -> Json:
 
 def pod_template(app: Json, role: str) -> Json:
     """Return the pod template of a role. Raises PodSetsUnknown for an invalid quantity."""
-    own, spec = child(app, "spec", role), child(app, "spec")
+    own = child(app, "spec", role)
     main = _present({"name": main_container(role), "resources": _resources(own, f"spec.{role}")})
     pod: Json = {
         "containers": [main, *_others(own.get("sidecars"), main)],
         "initContainers": elements(own.get("initContainers")),
         "priorityClassName": text(own.get("priorityClassName")),
-        "nodeSelector": string_map(spec.get("nodeSelector")) | string_map(own.get("nodeSelector")),
+        "nodeSelector": node_selector(app, role),
         "affinity": child(own, "affinity"),
         "tolerations": elements(own.get("tolerations")),
         "schedulingGates": elements(child(own, "template", "spec").get("schedulingGates")),
     }
     return {"metadata": _metadata(own), "spec": with_volumes(_present(pod), app, role)}
+
+
+def node_selector(app: Json, role: str) -> dict[str, str]:
+    """Return the node selector of a role: that of all roles, then its own."""
+    common = string_map(child(app, "spec").get("nodeSelector"))
+    return common | string_map(child(app, "spec", role).get("nodeSelector"))
 
 
 def _metadata(own: Json) -> Json:

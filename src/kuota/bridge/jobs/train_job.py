@@ -22,7 +22,7 @@ from .dispatch import Dispatch
 from .dispatch_kinds import TrainJobDispatch
 from .fields import put
 from .job_conditions import end_by_condition, total
-from .job_set import JobSet, replicas, replicated_jobs, succeeded_pods
+from .job_set import JobSet, max_restarts, replicas, replicated_jobs, succeeded_pods
 from .kind import End, PodSetsUnknown, Referred, Stop
 from .template_kind import Template, TemplateKind
 from .train_job_runtime import rendered
@@ -128,10 +128,18 @@ class TrainJob(TemplateKind):
         return total(_statuses(job), "ready", "succeeded") == wanted
 
     def reclaimable(self, job: Json, *, exact: bool) -> list[ReclaimablePod]:
+        """Return the pods of Jobs that have succeeded.
+
+        With `exact`, there are none if its JobSet can be restarted: the status of a TrainJob does
+        not tell how many restarts are left.
+        """
         try:
-            return succeeded_pods(self._job_set(job), _statuses(job))
+            job_set = self._job_set(job)
         except PodSetsUnknown:
             return []
+        if exact and max_restarts(job_set) > 0:
+            return []
+        return succeeded_pods(job_set, _statuses(job))
 
     def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:
         """Return the job with an empty patch for the admission, managed or not.
