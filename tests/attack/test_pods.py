@@ -352,3 +352,18 @@ def test_pods_without_requests_do_not_take_all_places(tmp_path: Path) -> None:
         await machine.until(lambda: sum(waiting(machine, name) for name in names) == 1)
 
     play(tmp_path, story, most_pods=2)
+
+
+def test_a_job_without_requests_does_not_take_all_places(tmp_path: Path) -> None:
+    async def story(machine: Enforced) -> None:
+        made = holder("many")
+        made["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+        made["spec"] |= {"parallelism": 1_000_000, "completions": 1_000_000}
+        await machine.ann.create(JOBS, made)
+        await machine.until(lambda: len(machine.pods("many")) == 3)
+        await machine.settle()
+        assert 3 == len(machine.pods("many"))
+        machine.let_end(machine.pods("many")[0])
+        await machine.until(lambda: len(machine.pods("many")) == 4)
+
+    play(tmp_path, story, most_pods=3)

@@ -11,12 +11,13 @@ from typing import Any
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.informer import Informer
-from kuota.kube.resources import JOBS, PODS, key_of
+from kuota.kube.resources import JOBS, PODS, Resource, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.pod_informer import pod_informer
 from runner.embedded import Cluster, RecordedEvents, cluster
 
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 AT_ONCE = ReplacementBackoff(first_s=0.05)
 
 
@@ -169,3 +170,16 @@ def test_pods_that_cannot_be_made_are_reported() -> None:
     story(work, recorded)
     assert recorded[0].startswith("!FailedCreate: Error creating: ")
     assert "metadata.finalizers[0]" in recorded[0]
+
+
+def test_pods_are_counted_although_the_job_may_not_have_more() -> None:
+    async def work(world: Cluster) -> None:
+        quota = {"metadata": {"name": "few", "namespace": "team"}}
+        await world.client.create(QUOTAS, quota | {"spec": {"hard": {"count/pods": "2"}}})
+        await world.client.create(JOBS, job("sum", parallelism=5, completions=5))
+        pods = await world.some(PODS, lambda some: len(some) == 2)
+        await world.until(JOBS, "sum", lambda obj: obj["status"].get("active") == 2)
+        await end(world, pods[0], "Succeeded")
+        await world.until(JOBS, "sum", lambda obj: obj["status"].get("succeeded") == 1)
+
+    story(work)

@@ -9,7 +9,7 @@ import pytest
 
 from kuota.api.base import Json, Key
 from kuota.server.object_quota import NamespaceLimits, ObjectQuota
-from kuota.server.requests import User
+from kuota.server.requests import SYSTEM_USER, User
 from server.served import ANN, JOBS, MAPS, PODS, Local, config_map, job, pod
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
@@ -99,6 +99,17 @@ def test_a_namespace_has_a_limit_of_objects_and_bytes(api: Local) -> None:
     limits._limits = NamespaceLimits(bytes=1)
     assert "MiB" in api.refusal("POST", maps, config_map("c"), user=ANN)["message"]
     api.ask("DELETE", f"{maps}/a", user=ANN)
+
+
+@pytest.mark.parametrize(("path", "make"), [(PODS, pod), (JOBS, job)])
+def test_objects_that_controllers_create_for_users_count_too(
+    api: Local, path: str, make: Any
+) -> None:
+    api.api._quota._limits = NamespaceLimits(objects=api.store.sizes.namespace("default")[0] + 1)
+    system = User(SYSTEM_USER, ("system:masters",))
+    api.ask("POST", path, make("a"), user=system)
+    assert "the limit is" in api.refusal("POST", path, make("b"), user=system)["message"]
+    api.ask("POST", MAPS, config_map("a"), user=system)
 
 
 def test_sizes_are_the_same_after_a_restart(api: Local) -> None:

@@ -18,7 +18,7 @@ from kuota.api.core import is_finished
 from kuota.api.owners import controller_of
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import NotFound
+from kuota.kube.errors import Forbidden, NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.requests import Patch
@@ -85,20 +85,28 @@ class JobController(PodController):
         await self._free_strays(key, job)
         if job is None:
             return None
+        refusal: Forbidden | None = None
         for _ in range(_ROUNDS):
-            todo = self._step(job)
+            todo = self._step(job, creating=refusal is None)
             if not (todo.create or todo.drop or todo.end):
                 break
-            await self._change_pods(job, todo)
+            try:
+                await self._change_pods(job, todo)
+            except Forbidden as error:
+                # The pods that exist are counted even if the Job may not have more of them.
+                refusal = error
         if is_finished(job):
             for pod in self._pods_of(job):
                 if is_over(pod):
                     self._pods.pack(pod)
-        return await self._conclude(job, todo)
+        retry_s = await self._conclude(job, todo)
+        if refusal is not None:
+            raise refusal
+        return retry_s
 
-    def _step(self, job: Json) -> Step:
+    def _step(self, job: Json, *, creating: bool) -> Step:
         todo = step(job, self._pods_of(job), self._now(), self._backoff)
-        if not todo.create or self._may_create(job):
+        if not todo.create or (creating and self._may_create(job)):
             return todo
         again_at = self._now() + _NO_QUOTA_S
         return replace(todo, create=[], retry_at=min(again_at, todo.retry_at or again_at))

@@ -28,12 +28,17 @@ PODS = "pods"
 _COUNT = "count/"
 _SHORT = ("configmaps", "persistentvolumeclaims", PODS, "replicationcontrollers", QUOTAS)
 _SHORT_NAMES = frozenset({*_SHORT, "secrets", "services"})
+_CREATED_FOR_USERS = frozenset({PODS, "jobs.batch"})
+"""One small object of a user can ask for any number of these."""
 _PAUSE_S = 0.2
 _NANO = 10**9
 
 
 class NamespaceLimits(msgspec.Struct, frozen=True):
-    """Limits of what users may store in one namespace. The controllers are exempt."""
+    """Limits of what users may store in one namespace.
+
+    Controllers are exempt, except for the Pods and Jobs that they create for objects of users.
+    """
 
     objects: int = 100_000
     bytes: int = 2 << 30
@@ -61,7 +66,7 @@ class ObjectQuota:
         """Reject an object that would exceed a limit. Raises StatusError."""
         namespace = str(review.object["metadata"].get("namespace") or "")
         if review.old is None and not review.subresource and namespace:
-            if review.user.name != SYSTEM_USER:
+            if review.user.name != SYSTEM_USER or review.kind.resource in _CREATED_FOR_USERS:
                 self._check_namespace(review, namespace)
             for quota in self._quotas(namespace):
                 self._check(review, quota, namespace)

@@ -49,8 +49,8 @@ class PodQuota:
     """Compares pods with the admission of their jobs.
 
     `workloads_of` returns the keys of a job's Workloads, and `flavors` all ResourceFlavors. Set
-    both before the first pod is created. A namespace with `most_pods` live pods starts no other
-    Pod, because Pods without requests need no quota.
+    both before the first pod is created. A namespace with `most_pods` live pods gets no other one,
+    because pods without requests need no quota.
     """
 
     def __init__(
@@ -94,13 +94,16 @@ class PodQuota:
             return f"{charge.job} has quota for {count} pods like this one, and that many run"
         if not self._covers(stored, charge.pod_set, pod):
             return f"it requests more than the Workload {stored.key} was admitted with"
-        namespace = charge.job.key.namespace
-        if self._live.in_namespace(namespace) >= self._most_pods:
-            return (
-                f"namespace {namespace} runs {self._most_pods} pods, the most that one namespace "
-                "may run on this machine; it starts when others have ended"
-            )
-        return ""
+        return self._crowded(charge.job.key.namespace)
+
+    def _crowded(self, namespace: str) -> str:
+        """Return that a namespace has no place for another pod; "" if it has."""
+        if self._live.in_namespace(namespace) < self._most_pods:
+            return ""
+        return (
+            f"namespace {namespace} runs {self._most_pods} pods, the most that one namespace "
+            "may run on this machine; it starts when others have ended"
+        )
 
     def _admission_of_queued(self, charge: Charge) -> StoredWorkload | None:
         if charge.job.kind == POD_GROUP:
@@ -166,7 +169,7 @@ class PodQuota:
                 return f"it requests more than pod set {charge.pod_set!r} of {charge.job}"
         except (PodSetsUnknown, TopologyRequestError) as error:
             return f"its {charge.job}: {error}"
-        return ""
+        return self._crowded(charge.job.key.namespace)
 
     def _fits(self, kind: JobKind, job: Json, charge: Charge, pod: Json) -> bool:
         """Whether the pod requests no more than the template of its pod set, on the same nodes.
