@@ -7,10 +7,19 @@ from collections.abc import Iterable
 
 from kuota.api.base import Json, Key
 from kuota.api.rules.references import name_of
+from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.jobs.ancestor import GroupKind, group_kind, namespace_of
 from kuota.bridge.jobs.composed import Composed, Match, composed
-from kuota.bridge.jobs.job_webhook import Unqueued, reviewed, unqueued, with_default_labels
+from kuota.bridge.jobs.job_webhook import (
+    Unqueued,
+    namespace_labels,
+    reviewed,
+    unclaimed,
+    unqueued,
+    with_default_labels,
+)
 from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
+from kuota.bridge.jobs.pod_parent import ParentView
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 
@@ -33,8 +42,27 @@ class Jobs:
         return reviewed(kind, job, None, self._find, self._config)
 
     def unqueued(self, kind: JobKind, stored: Json) -> Unqueued | None:
-        """Why a stored job gets no Workload; None if it gets one. Raises NestingError."""
-        return unqueued(kind, stored, self._find, self._config)
+        """Why neither a stored job nor its pods are queued; None if they are.
+
+        Raises NestingError.
+        """
+        reason = unqueued(kind, stored, self._find, self._config)
+        if reason is not Unqueued.PODS:
+            return reason
+        return unclaimed(kind, stored, self._find, self._config)
+
+    def parent_view(self, key: Key, stored: Json, classes: Classes) -> ParentView:
+        """The view of a stored object whose pods are queued and of which nothing exists yet."""
+        config = self._config
+        return ParentView(
+            key=key,
+            obj=stored,
+            manages_all=config.manages_all(namespace_labels(stored, self._find)),
+            classes=classes,
+            gates=config.gates,
+            labels_to_copy=config.labels_to_copy,
+            annotations_to_copy=config.annotations_to_copy,
+        )
 
     def resolved(self, kind: JobKind, stored: Json) -> Json:
         """The job with what it takes from other objects."""

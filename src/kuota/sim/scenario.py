@@ -34,6 +34,7 @@ from kuota.bridge.job_pass.workload import workload as workload_of
 from kuota.bridge.jobs.ancestor import NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import Unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown
+from kuota.bridge.jobs.pod_parent import PodParent
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.engine import model
 from kuota.engine.facts import EngineObject
@@ -43,6 +44,7 @@ from . import nodes
 from .faults import RUNS_FOR, SUBMIT_AFTER, duration_of, manifest_faults
 from .jobs import Jobs
 from .objects import NAMESPACED, bound, namespace_object, owners, stored_object
+from .parents import ExpansionError, expanded
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _WHERE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
@@ -55,7 +57,7 @@ class Submission(Struct):
     """A workload and its submission time in seconds from the start.
 
     Without `runs_for` it never ends. `name` and `kind` are those of the manifest: a Job, or the
-    Workload itself; or those of a group of Pods.
+    Workload itself; or those of a group of Pods, of a replica, or of a Pod of a Deployment.
     """
 
     workload: model.Workload
@@ -230,6 +232,9 @@ class _Builder:
                 if groups[group][-1][0] == index:
                     yield from self._group_arrival(group, groups[group])
                 continue
+            if isinstance(kind, PodParent):
+                yield from self._parent_arrivals(kind, index, obj)
+                continue
             workload = obj if kind is None else self._workload_of(kind, index, obj)
             if workload is not None:
                 kind_name = text(obj.get("kind"))
@@ -272,8 +277,21 @@ class _Builder:
         else:
             if reason is None:
                 return stored
-            self._leave_out(stored, reason)
+            self._leave_out(kind, stored, reason)
         return None
+
+    def _parent_arrivals(self, kind: PodParent, index: int, obj: Json) -> Iterator[Submission]:
+        """Yield the submissions of what an object such as a Deployment causes."""
+        stored = self._stored(kind, index, obj)
+        if stored is None:
+            return
+        try:
+            found = expanded(kind, stored, self.jobs, self.classes, self._lifecycle)
+        except ExpansionError as error:
+            self._strand(obj, str(error))
+            return
+        for each in found:
+            yield from self._arrival([(index, obj)], each.workload, each.name, each.kind)
 
     def _group_arrival(self, group: JobKey, given: list[tuple[int, Json]]) -> Iterator[Submission]:
         """Yield the submission of a job that consists of several objects."""
@@ -294,8 +312,8 @@ class _Builder:
             return
         yield from self._arrival(given, workload, group.key.name, kind.gvk.kind)
 
-    def _leave_out(self, job: Json, reason: Unqueued) -> None:
-        if reason is Unqueued.NAMESPACE and queue_name(job):
+    def _leave_out(self, kind: JobKind, job: Json, reason: Unqueued) -> None:
+        if reason is Unqueued.NAMESPACE and queue_name(job) and kind.queued:
             # Admission suspends a Job with a queue name whatever its namespace.
             self._strand(job, f"stays suspended: {reason}")
         else:

@@ -9,9 +9,11 @@ from kuota.api.gates import Gates
 from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
 from kuota.api.rules.metadata import label
 from kuota.api.rules.pod import MANAGED, SUSPENDING_PARENT
-from kuota.api.rules.report import child
+from kuota.api.rules.report import child, integer
+from kuota.api.rules.serving import replicas
 
 from .fields import put
+from .kind import key_of
 from .pod_parent import PodParent, marked
 
 DEPLOYMENT = "deployment"
@@ -36,3 +38,13 @@ class Deployment(PodParent):
         template = child(job, "spec", "template")
         annotations = {SUSPENDING_PARENT: DEPLOYMENT}
         return put(job, ("spec", "template"), marked(template, labels, annotations))
+
+    def new_pods(self, obj: Json) -> list[Json]:
+        key, template = key_of(obj), child(obj, "spec", "template")
+        exist = integer(child(obj, "status").get("replicas")) or 0
+        named = {"apiVersion": "v1", "kind": "Pod", "spec": child(template, "spec")}
+        meta = child(template, "metadata") | {"namespace": key.namespace}
+        return [
+            named | {"metadata": meta | {"name": f"{key.name}-{at}"}}
+            for at in range(exist, replicas(obj))
+        ]

@@ -49,6 +49,16 @@ def unqueued(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig)
         return Unqueued.INTEGRATION
     if not kind.queued:
         return Unqueued.PODS
+    return unclaimed(kind, job, look_up, config)
+
+
+def unclaimed(
+    kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig
+) -> Unqueued | None:
+    """Return why neither a stored job nor its pods are queued, given that its kind is enabled.
+
+    Raises NestingError.
+    """
     if not in_scope(job, look_up, config):
         return Unqueued.NAMESPACE
     if nested(kind, job, look_up, config):

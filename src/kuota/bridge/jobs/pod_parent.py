@@ -79,6 +79,10 @@ class PodParent(JobKind):
         """Return the names that Workloads of the object may have without being owned by it."""
         return []
 
+    def new_pods(self, obj: Json) -> list[Json]:
+        """Return the Pods that its controller has yet to create and that are queued one by one."""
+        return []
+
     def reconcile(self, view: ParentView, now: float) -> PassResult:
         """Return the result of one pass over an object."""
         return PassResult()
