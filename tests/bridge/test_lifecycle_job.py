@@ -154,19 +154,25 @@ def test_the_end_of_a_job_is_reported_then_its_workload_is_released() -> None:
     assert 1 == second.writes
 
 
-def test_quota_is_free_only_when_the_pods_of_an_evicted_job_are_gone() -> None:
+def test_quota_is_free_only_when_an_evicted_job_has_no_active_pods() -> None:
     evicted = _admitted(condition("Evicted", reason="Preempted", message="make room"))
     there = worked(
         _job(suspend=False, status={"active": 1}), evicted, config=UNHURRIED, flavors=FLAVORS
     )
     assert "True/QuotaReserved" == there.conditions["QuotaReserved"]
     assert ["Stopped"] == there.events
-    leaving = worked(_job(status={"terminating": 1}), evicted, config=UNHURRIED, flavors=FLAVORS)
-    assert "True/QuotaReserved" == leaving.conditions["QuotaReserved"]
     gone = worked(_job(), evicted, config=UNHURRIED, flavors=FLAVORS)
     assert "False/PendingEvaluation" == gone.conditions["QuotaReserved"]
     assert "True/Preempted" == gone.conditions["Requeued"]
     assert gone.after.status.admission is None
+
+
+def test_a_pod_that_never_ends_does_not_keep_the_quota_of_an_evicted_job() -> None:
+    evicted = _admitted(condition("Evicted", reason="Preempted", message="make room"))
+    stuck = _job(status={"active": 0, "terminating": 1})
+    released = worked(stuck, evicted, config=UNHURRIED, flavors=FLAVORS)
+    assert "False/PendingEvaluation" == released.conditions["QuotaReserved"]
+    assert released.after.status.admission is None
 
 
 def test_a_stop_suspends_then_clears_the_start_then_restores() -> None:

@@ -39,12 +39,12 @@ class Kubelet:
         if job["spec"].get("suspend"):
             if there and key not in self._leaving:
                 self._leaving.add(key)
-                await self.status(key, active=0, ready=0, terminating=there)
+                await self.status(key, ready=0)
                 group.create_task(self._leave(key))
             return
         left = _completions(job) - status.get("succeeded", 0)
         wanted = min(job["spec"].get("parallelism", 1), left)
-        if there < wanted and not status.get("terminating"):
+        if there < wanted and key not in self._leaving:
             now = self._api.clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
             ready = wanted if self.ready else 0
             await self.status(key, active=wanted, ready=ready, startTime=now)
@@ -52,7 +52,7 @@ class Kubelet:
     async def _leave(self, key: Key) -> None:
         await asyncio.sleep(self.grace_s)
         self._leaving.discard(key)
-        await self.status(key, terminating=0)
+        await self.status(key, active=0)
 
     async def status(self, key: Key, **fields: object) -> None:
         """Write some of a Job's status, trying again when refused; one that is gone needs none."""
@@ -94,5 +94,4 @@ def _completions(job: Json) -> int:
 
 
 def _pods(job: Json) -> int:
-    status = job.get("status") or {}
-    return int(status.get("active", 0)) + int(status.get("terminating", 0))
+    return int((job.get("status") or {}).get("active", 0))

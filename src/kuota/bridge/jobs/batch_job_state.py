@@ -24,9 +24,11 @@ def end(job: Json) -> End | None:
 
 
 def active(job: Json) -> bool:
-    """Whether it has active pods, including terminating ones if they are reported."""
-    status = child(job, "status")
-    return bool(_count(status, "active") or _count(status, "terminating"))
+    """Whether it has active pods. As in Kueue, terminating pods do not count.
+
+    A pod of a lost node can be terminating forever, and would hold the quota for as long.
+    """
+    return bool(_count(child(job, "status"), "active"))
 
 
 def pods_ready(job: Json) -> bool:
