@@ -23,7 +23,6 @@ from kuota.api.podset import (
     joined,
     labelled,
     merged,
-    restored,
 )
 from kuota.api.priority import ClassMissing, effective_priority, pod_priority, workload_priority
 from kuota.api.workload import PodSet, PodSetAssignment, PodSetUpdate, TopologyRequest, Workload
@@ -88,23 +87,6 @@ def test_the_annotations_of_an_older_slice_are_replaced_only_while_jobs_may_be_e
     assert {SLICE_ANNOTATION: "new"} == merged(before, added).metadata.annotations
     with pytest.raises(MergeConflict):
         merged(before, added, elastic=False)
-
-
-def test_restoring_undoes_merging() -> None:
-    template = _template(
-        metadata={"labels": {"a": "b"}},
-        spec={"tolerations": [{"key": "x"}], "schedulingGates": [{"name": "own"}]},
-    )
-    injected = Injection(
-        labels={"c": "d"},
-        node_selector={"type": "spot"},
-        tolerations=FLAVORS["spot"].spec.tolerations,
-        scheduling_gates=[{"name": "topology"}],
-    )
-    started = merged(template, injected)
-    assert started != template
-    assert restored(started, template) == template
-    assert restored(template, template) is template
 
 
 def _pod_sets(**container: Any) -> list[dict[str, Any]]:

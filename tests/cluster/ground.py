@@ -22,10 +22,10 @@ from kuota.kube.requests import Transport
 from kuota.kube.resources import JOBS
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import ReplacementBackoff
-from kuota.runner.pod_informer import pod_informer
 from kuota.server.api import ApiServer
 from kuota.server.store import Store
 from kuota.up.local import SYSTEM, LocalTransport
+from runner.pods import runner_pods
 
 Wrap = Callable[[Transport], Transport]
 
@@ -100,7 +100,7 @@ async def embedded() -> AsyncIterator[Ground]:
 
 async def _job_controller(client: Client) -> None:
     jobs = Informer[Json](client, JOBS)
-    pods = pod_informer(client)
+    pods = runner_pods(client)
     controller = JobController(client, jobs, pods, backoff=ReplacementBackoff(first_s=0.05))
     async with asyncio.TaskGroup() as group:
         for each in (jobs, pods, controller):

@@ -78,8 +78,6 @@ def report(
 
 
 def _exercised(case: Case, adapter: Adapter) -> str:
-    if adapter.exercises is Exercise.UNREACHED:
-        return adapter.exercises
     return NEGATIVE if negative(case) else adapter.exercises
 
 

@@ -19,7 +19,6 @@ class Exercise(StrEnum):
 
     PATH = "a product path"
     FUNCTION = "a pure function"
-    UNREACHED = "code that no product path reaches yet"
 
 
 @dataclass(frozen=True)

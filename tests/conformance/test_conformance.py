@@ -169,7 +169,6 @@ def test_every_declaration_has_a_reason() -> None:
         ({"sum": 2}, Exercise.FUNCTION, "1 passed case exercises a pure function"),
         ({"sum": 0}, Exercise.PATH, "1 passed case exercises a negative: "),
         ({"sum": 2, "wantErr": "x"}, Exercise.PATH, "1 passed case exercises a negative: "),
-        ({"sum": 2}, Exercise.UNREACHED, "1 passed case exercises code that no product path"),
     ],
 )
 def test_the_run_counts_what_its_cases_exercise(

@@ -187,7 +187,6 @@ class AgainstAList(RuleBasedStateMachine):
         assert places == {key: self.queue.state(key) for key in self.known}
         assert len(self.queue) == len(places)
         counted = list(places.values())
-        assert len(self.queue) - self.queue.active_count == counted.count(PendingState.INADMISSIBLE)
         assert self.queue.heap_size == counted.count(PendingState.HEAP)
 
     @invariant()

@@ -22,12 +22,12 @@ from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.nodes import NodePlan, this_machine
 from kuota.runner.pod_home import PodHome
-from kuota.runner.pod_informer import pod_informer
 from kuota.runner.pod_steps import CrashBackoff
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
 from runner.embedded import Cluster, cluster
+from runner.pods import runner_pods
 
 GI = 1 << 30
 
@@ -66,7 +66,7 @@ class World(Cluster):
             run_as=self.run_as,
             crash_backoff=CrashBackoff(first_s=0.05),
         )
-        jobs, pods = Informer[Json](self.client, JOBS), pod_informer(self.client, self.clock)
+        jobs, pods = Informer[Json](self.client, JOBS), runner_pods(self.client, self.clock)
         self.runner = Runner(
             self.client,
             jobs,

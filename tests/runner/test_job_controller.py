@@ -14,8 +14,8 @@ from kuota.kube.informer import Informer
 from kuota.kube.resources import JOBS, PODS, Resource, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import ReplacementBackoff
-from kuota.runner.pod_informer import pod_informer
 from runner.embedded import Cluster, RecordedEvents, cluster
+from runner.pods import runner_pods
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 AT_ONCE = ReplacementBackoff(first_s=0.05)
@@ -37,7 +37,7 @@ def job(name: str, **spec: Any) -> Json:
 async def controlled(recorder: RecordedEvents | None = None) -> AsyncIterator[Cluster]:
     async with cluster() as world, asyncio.TaskGroup() as group:
         jobs = Informer[Json](world.client, JOBS)
-        pods = pod_informer(world.client)
+        pods = runner_pods(world.client)
         controller = JobController(world.client, jobs, pods, backoff=AT_ONCE, recorder=recorder)
         tasks = [group.create_task(each.run()) for each in (jobs, pods, controller)]
         try:

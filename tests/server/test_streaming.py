@@ -364,7 +364,12 @@ def test_terminal_sizes_without_a_reader_are_dropped() -> None:
             streams = ChannelStreams(link, V5, CommandOptions(container="main", tty=tty))
             with pytest.raises(Disconnected):
                 await streams.run()
-            assert kept == streams.waiting_sizes
+            for _ in range(kept):
+                await streams.read_size()
+            further = asyncio.ensure_future(streams.read_size())
+            await asyncio.sleep(0)
+            assert not further.done()
+            further.cancel()
 
     asyncio.run(main())
 

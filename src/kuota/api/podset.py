@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from .base import Json, Struct
-from .core import PodSpec, PodTemplateSpec, TemplateMeta, Toleration
+from .core import PodTemplateSpec, TemplateMeta, Toleration
 from .kueue import ResourceFlavor
 from .match import same_toleration
 from .quantity import QuantityError, parse
@@ -20,8 +20,6 @@ WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 SLICE_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
-
-T = TypeVar("T")
 
 
 class FlavorMissing(LookupError):
@@ -149,31 +147,6 @@ def _tolerations(
         if not any(same_toleration(each, other) for other in result):
             result.append(each)
     return result or None
-
-
-def restored(template: PodTemplateSpec, original: PodTemplateSpec) -> PodTemplateSpec:
-    """Return the template with everything that an injection changes restored.
-
-    If nothing has to be restored, the same object is returned.
-    """
-    meta = TemplateMeta(
-        labels=_kept(template.metadata.labels, original.metadata.labels),
-        annotations=_kept(template.metadata.annotations, original.metadata.annotations),
-    )
-    now, then = template.spec, original.spec
-    spec: PodSpec = msgspec.structs.replace(
-        now,
-        node_selector=_kept(now.node_selector, then.node_selector),
-        tolerations=_kept(now.tolerations, then.tolerations),
-        scheduling_gates=_kept(now.scheduling_gates, then.scheduling_gates),
-    )
-    result = PodTemplateSpec(metadata=meta, spec=spec)
-    return template if result == template else result
-
-
-def _kept(now: T | None, then: T | None) -> T | None:
-    """Return `then`, but keep `now` if both are absent or empty."""
-    return now if not now and not then else then
 
 
 def equivalent(

@@ -69,10 +69,22 @@ def _counts(part: TopologySlice) -> Iterator[int]:
     return iter((part.pod_counts.individual or ())[: part.domain_count])
 
 
+def by_hostname(levels: Sequence[str] | None) -> bool:
+    """Whether the domains of the lowest level are nodes."""
+    return bool(levels) and levels[-1] == HOSTNAME
+
+
+def node_of(levels: Sequence[str] | None, values: Sequence[str]) -> str | None:
+    """Return the node of a domain: "" if it has no values, None if domains are not nodes."""
+    if not by_hostname(levels):
+        return None
+    return values[-1] if values else ""
+
+
 def on_node(assignment: PodSetAssignment | None, node: str) -> bool:
     """Whether pods are assigned to this node. Always false without a hostname level."""
     topology = assignment.topology_assignment if assignment else None
-    if topology is None or not topology.levels or topology.levels[-1] != HOSTNAME:
+    if topology is None or not by_hostname(topology.levels):
         return False
     return any(domain.values[-1:] == [node] and domain.count > 0 for domain in expand(topology))
 
@@ -82,7 +94,7 @@ def compact(
 ) -> TopologyAssignment:
     """Return the stored form. `expand` returns `domains` in the same order."""
     single = TopologyAssignment(levels=list(levels), slices=_slices([domains]))
-    if not by_hostname_prefix or not levels or levels[-1] != HOSTNAME:
+    if not by_hostname_prefix or not by_hostname(levels):
         return single
     split = split_by_hostname(levels, domains)
     if split is None or len(split.slices or ()) > MAX_SLICES or _size(split) > _size(single):

@@ -15,7 +15,7 @@ from kuota.api.core import Node, Pod, Toleration
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.match import untolerated
-from kuota.api.topology_codec import HOSTNAME, expand, on_node
+from kuota.api.topology_codec import by_hostname, expand, node_of, on_node
 from kuota.api.workload import PodSetAssignment, Workload
 from kuota.engine.model import Struct
 from kuota.engine.reasons import EvictionReason
@@ -202,14 +202,16 @@ def assigned_nodes(stored: StoredWorkload) -> list[str]:
     found: dict[str, None] = {}
     for each in _assignments(stored.obj):
         topology = each.topology_assignment
-        if topology is not None and _by_hostname(each):
-            found |= {e.values[-1]: None for e in expand(topology) if e.count > 0 and e.values}
+        if topology is not None:
+            placed = (domain for domain in expand(topology) if domain.count > 0)
+            nodes = (node_of(topology.levels, domain.values) for domain in placed)
+            found |= {node: None for node in nodes if node}
     return list(found)
 
 
 def _by_hostname(assignment: PodSetAssignment) -> bool:
     topology = assignment.topology_assignment
-    return topology is not None and (topology.levels or [])[-1:] == [HOSTNAME]
+    return topology is not None and by_hostname(topology.levels)
 
 
 def _assignments(obj: Workload) -> Sequence[PodSetAssignment]:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from kuota.api.match import integer
 from kuota.api.podset import TOPOLOGY_GATE
-from kuota.api.topology_codec import HOSTNAME, Domain, expand
+from kuota.api.topology_codec import Domain, expand, node_of
 from kuota.api.workload import PodSetAssignment, TopologyAssignment, TopologyRequest, Workload
 from kuota.engine.model import Struct
 
@@ -52,7 +52,7 @@ def places(obj: Workload, pods: Sequence[WorkloadPod]) -> Iterator[Placed]:
         request, size = _request(obj, each.name), _count(obj, each)
         ranks = _Ranks(request=request, size=size, first=indexes[each.name])
         for pod, place in _chosen(topology, levels, members, ranks):
-            if not (levels[-1:] == (HOSTNAME,) and unhealthy.intersection(place[-1:])):
+            if node_of(levels, place) not in unhealthy:
                 yield pod, dict(zip(levels, place, strict=False))
 
 

@@ -30,7 +30,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.config import Connection, Secret, User
 from kuota.kube.errors import Forbidden
-from kuota.kube.http_client import HttpTransport
+from kuota.kube.http_client import http_client
 from kuota.kube.resources import LOCAL_QUEUES
 from kuota.listening import Listeners
 from kuota.view.observed import ObservedState
@@ -79,7 +79,7 @@ class ClusterAccess:
         own = User(token=Secret(credential.text))
         # Only the address is ours: nothing of the dashboard's own credentials may be sent.
         connection = msgspec.structs.replace(self._connection, user=own)
-        client = Client(HttpTransport(connection, self._clock, agent=f"kuota/{__version__}"))
+        client = http_client(connection, clock=self._clock, agent=f"kuota/{__version__}")
         try:
             yield client
         finally:

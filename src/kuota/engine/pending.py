@@ -100,11 +100,6 @@ class PendingQueue:
         """Whether `skip_rejected` may find a class that was rejected and may be tried again."""
         return self._unsatisfiable.any_satisfiable
 
-    @property
-    def active_count(self) -> int:
-        """The number of workloads in the heap or in flight. They need no flush."""
-        return self._heap_size + len(self._in_flight)
-
     def state(self, key: Key) -> PendingState | None:
         pending = self._pending.get(key)
         if pending is None:

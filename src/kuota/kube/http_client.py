@@ -32,9 +32,11 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9/:._-]*")
 _LINE_BREAK = re.compile(r"[\0\r\n]")
 
 
-def http_client(connection: Connection, *, clock: Clock | None = None) -> Client:
+def http_client(
+    connection: Connection, *, clock: Clock | None = None, agent: str = "kuota"
+) -> Client:
     """Return a client for the server of this connection. Requires a running event loop."""
-    return Client(HttpTransport(connection, clock), clock=clock)
+    return Client(HttpTransport(connection, clock, agent), clock=clock)
 
 
 class _Answer(NamedTuple):

@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from kuota.api.base import Json
 from kuota.api.core import is_terminated
 from kuota.bridge.jobs.pod_gates import has_parent, managed
-from kuota.kube.client import Client
-from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
 from kuota.kube.lazy_informer import LazyInformer
-from kuota.kube.resources import PODS
 
 from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME, job_key
 
@@ -77,11 +74,6 @@ def shared_informer(pods: LazyInformer[Json]) -> Informer[Json]:
 
 JOB = "job"
 """The index of pods by `str` of the key of their Job."""
-
-
-def pod_informer(client: Client, clock: Clock | None = None) -> Informer[Json]:
-    """An informer with pods indexed by Job. It keeps only the used fields of ended pods."""
-    return Informer(client, PODS, decode=trimmed_pod, indexers={JOB: _job}, clock=clock)
 
 
 def _job(pod: Json) -> Iterator[str]:

@@ -30,9 +30,9 @@ class Runner:
     """Runs Jobs and pods on this machine while `run` runs. Processes outlive it.
 
     The caller must run the informers `jobs` and `pods`, and the informers `others` of other job
-    kinds by group and kind, which may be shared. `pods` keeps what a runner needs (`pod_informer`,
-    `shared_informer`). A Job gets pods only while `may_create` allows it. `look_up` finds objects
-    that jobs depend on, such as training runtimes.
+    kinds by group and kind, which may be shared. `pods` is a `shared_informer`. A Job gets pods
+    only while `may_create` allows it. `look_up` finds objects that jobs depend on, such as training
+    runtimes.
     """
 
     def __init__(

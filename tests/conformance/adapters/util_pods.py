@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from msgspec import structs, to_builtins
+from msgspec import to_builtins
 
 from conformance import world
 from conformance.case import Run, refused, same
@@ -19,11 +19,10 @@ from kuota.api.podset import (
     equivalent,
     injection,
     labelled,
-    merged,
-    restored,
 )
 from kuota.api.rules.pod import group
 from kuota.api.workload import PodSet, PodSetAssignment
+from kuota.bridge.jobs.template_kind import merged_template, restored_template
 
 
 @suite("util/pod-TestIsTerminated")
@@ -63,21 +62,22 @@ def from_assignment(run: Run) -> None:
 
 @suite("util/podset-TestMergeRestore")
 def merge_restore(run: Run) -> None:
-    given = convert(run.inputs["podSet"], PodSet)
-    original = given.template
-    wanted = convert(run.expected["wantPodSet"] or {"count": 1}, PodSet)
-    changes, started, error = run.expected["wantRestoreChanges"], original, None
+    given = whole(run.inputs["podSet"])
+    original = started = given["template"]
+    wanted, changes = run.expected["wantPodSet"], run.expected["wantRestoreChanges"]
+    error = None
     try:
         elastic = world.gates_of(run).on(Gate.ElasticJobsViaWorkloadSlices)
-        started = merged(original, convert(run.inputs["info"], Injection), elastic=elastic)
+        added = convert(run.inputs["info"], Injection)
+        started = merged_template(original, added, elastic=elastic)
     except MergeConflict as conflict:
         error = conflict
     refused(run.expected["wantError"], error)
     if error is None:
-        same(to_builtins(wanted), to_builtins(structs.replace(given, template=started)))
-    stopped = restored(started, original)
-    same(changes, stopped is not started)
-    same(to_builtins(original), to_builtins(stopped))
+        same(wanted, given | {"template": started})
+    stopped = restored_template(started, original)
+    same(changes, stopped != started)
+    same(original, stopped)
 
 
 @suite("util/equality-TestComparePodSetSlices")

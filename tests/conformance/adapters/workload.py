@@ -6,7 +6,7 @@ from __future__ import annotations
 from conformance import world
 from conformance.case import Json, Run, same, seconds
 from conformance.recorder import convert, whole
-from conformance.registry import Exercise, suite
+from conformance.registry import suite
 from kuota.api.resources import Transformation
 from kuota.api.workload import Workload
 from kuota.bridge.inbound_workload import AccountingContext
@@ -83,7 +83,7 @@ def on_hold(run: Run) -> None:
     same(run.expected["want"], _read(run, "wl").on_hold)
 
 
-@suite("workload/workload-TestNeedsSecondPass", exercises=Exercise.UNREACHED)
+@suite("workload/workload-TestNeedsSecondPass")
 def second_pass(run: Run) -> None:
     same(run.expected["want"], needs_second_pass(_read(run, "wl")))
 

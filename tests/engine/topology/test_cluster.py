@@ -135,7 +135,16 @@ def _dump(tree: TopologyTree) -> dict[tuple[str, ...], object]:
             vectors.mapping(vectors.amounts[leaf.free]),
         )
         for leaf in tree.leaves.values()
-    } | {each.values: len(each.children) for each in tree.walk() if each.children}
+    } | _sizes(tree.root)
+
+
+def _sizes(domain: Domain) -> dict[tuple[str, ...], object]:
+    """The number of children of each domain below this one."""
+    found: dict[tuple[str, ...], object] = {}
+    for child in domain.children:
+        if child.children:
+            found |= {child.values: len(child.children)} | _sizes(child)
+    return found
 
 
 def _placements(made: ClusterCapacity, flavor: str) -> list[Outcome]:

@@ -15,7 +15,6 @@ from ..rules.report import child, elements, mapping, text
 from .environment import Environment, GroupKind
 
 _INTEGRATIONS = {(gvk.group, gvk.kind): name for name, gvk in FRAMEWORKS.items()}
-_USE_A_JOB = "submit the work as a batch/v1 Job"
 
 
 def queue_name_without_controller(obj: Json, environment: Environment) -> Iterator[FieldError]:

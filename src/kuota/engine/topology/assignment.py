@@ -7,10 +7,10 @@ the lowest level. The rank of a pod is its position in this order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from kuota.api.resources import multiplied
-from kuota.api.topology_codec import HOSTNAME, Domain, compact, expand
+from kuota.api.topology_codec import Domain, compact, expand
 from kuota.api.workload import TopologyAssignment
 from kuota.engine.amounts import Requests
 from kuota.engine.model import Struct
@@ -108,10 +108,3 @@ def leaves(tree: TopologyTree, assignment: LeafAssignment) -> list[tuple[Leaf, i
     """Return the leaves of the assignment that are in the tree, with their pods."""
     found = ((tree.find(domain.values), domain.count) for domain in assignment.domains)
     return [(leaf, count) for leaf, count in found if leaf is not None]
-
-
-def node_name(levels: Sequence[str], id: Sequence[str]) -> str | None:
-    """Return the node that stored values name, or None if leaves are not nodes."""
-    if not levels or levels[-1] != HOSTNAME:
-        return None
-    return id[-1] if id else ""

@@ -9,10 +9,10 @@ the order of their values, which breaks all ties of a placement.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from kuota.api.topology_codec import HOSTNAME
+from kuota.api.topology_codec import by_hostname
 from kuota.engine.model import Node
 
 from .capacity import CapacityVectors, Vector, summed
@@ -130,7 +130,7 @@ class TopologyTree:
     @property
     def by_host(self) -> bool:
         """Whether each leaf is a node, so that selectors and taints of nodes apply."""
-        return bool(self.levels) and self.levels[-1] == HOSTNAME
+        return by_hostname(self.levels)
 
     def accepts(self, node: Node) -> bool:
         """Whether the node belongs to the tree: usable, with the flavor's labels and all levels."""
@@ -255,10 +255,3 @@ class TopologyTree:
         while domain is not None:
             domain.changed = self.time
             domain = domain.parent
-
-    def walk(self) -> Iterator[Domain]:
-        """Yield every domain, level by level."""
-        found = self.root.children
-        while found:
-            yield from found
-            found = [child for domain in found for child in domain.children]

@@ -52,11 +52,6 @@ class ChannelStreams:
         elif channel == bytes([CLOSE]) and self._closes and content == bytes([STDIN]):
             self._stdin.end()
 
-    @property
-    def waiting_sizes(self) -> int:
-        """The number of sizes that were not read yet."""
-        return self._sizes.qsize()
-
     async def read_stdin(self) -> bytes:
         return await self._stdin.read()
 

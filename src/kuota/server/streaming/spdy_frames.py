@@ -191,10 +191,6 @@ def ping(id: int) -> bytes:
     return _control(_PING, _U32.pack(id))
 
 
-def go_away(last_stream: int) -> bytes:
-    return _control(_GOAWAY, struct.pack("!II", last_stream, 0))
-
-
 def _control(kind: int, payload: bytes) -> bytes:
     first = _CONTROL | _VERSION << 16 | kind
     return _HEAD.pack(first, 0, len(payload).to_bytes(3, "big")) + payload
