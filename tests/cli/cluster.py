@@ -87,11 +87,11 @@ class Cluster:
 
     async def _served(self) -> None:
         store = Store.open(":memory:")
-        api = ApiServer(store, logs=self._log)
+        api = ApiServer(store, tokens=Tokens(_USERS), logs=self._log)
         await api.start()
         self.client = Client(LocalTransport(api, SYSTEM))
         self.api = api
-        self._server = HttpServer(api, Tokens(_USERS))
+        self._server = HttpServer(api)
         await self._server.listen_unix(self.socket)
         self._ready.set_result(await self._server.listen())
         await self._stop.wait()
@@ -114,7 +114,8 @@ class Cluster:
 
         async def restart() -> None:
             await self._server.close()
-            self._server = HttpServer(self.api, Tokens(()))
+            self.api.credentials.tokens = Tokens(())
+            self._server = HttpServer(self.api)
             await self._server.listen(port=self.port)
 
         self.do(restart())

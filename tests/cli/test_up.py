@@ -18,7 +18,7 @@ from kuota.cli.main import main
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact
 from kuota.server.store import Store
-from kuota.up.installation import node_name
+from kuota.up.machine_nodes import node_name
 from kuota.up.state_dir import RunningInstance, StateDir
 
 

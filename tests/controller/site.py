@@ -221,16 +221,15 @@ class Site(Ground):
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
         self.store = Store.open(":memory:")
-        self.api = ApiServer(self.store)
+        user = User("controller", (ADMINS, "system:authenticated"))
+        self.api = ApiServer(self.store, tokens=Tokens([(TOKEN, user)]))
         self.door = RejectingProxy(self.api)
         self.port = 0
         self._http: HttpServer | None = None
         super().__init__(folder, local_client(self.api), stack)
 
     async def open(self) -> None:
-        user = User("controller", (ADMINS, "system:authenticated"))
-        tokens = Tokens([(TOKEN, user)])
-        self._http = HttpServer(self.door, tokens)  # type: ignore[arg-type]
+        self._http = HttpServer(self.door)  # type: ignore[arg-type]
         self.port = await self._http.listen(port=self.port)
 
     async def close(self) -> None:

@@ -85,9 +85,9 @@ def serving(
 
     async def main() -> None:
         store = Store.open(":memory:")
-        api = ApiServer(store, logs=logs)
+        api = ApiServer(store, tokens=tokens or Tokens(TOKENS.items()), logs=logs)
         await api.start()
-        http = HttpServer(api, tokens or Tokens(TOKENS.items()))
+        http = HttpServer(api)
         for team in ("vision", "speech"):
             labels = {"kuota.dev/team": team}
             store.create("namespaces", {"metadata": {"name": team, "labels": labels}})

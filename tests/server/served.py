@@ -185,9 +185,9 @@ class Served:
 
     async def _served(self) -> None:
         store = Store.open(":memory:")
-        api = ApiServer(store, logs=said)
+        api = ApiServer(store, tokens=Tokens(self.tokens.items()), logs=said)
         await api.start()
-        server = HttpServer(api, Tokens(self.tokens.items()))
+        server = HttpServer(api)
         tls = server_context(self.directory, datetime.now(UTC))
         self.port = await server.listen(tls=tls)
         await server.listen_unix(self.directory / "kuota.sock")

@@ -35,9 +35,9 @@ def serving(work: Work) -> None:
 
     async def main() -> None:
         store = Store.open(":memory:")
-        api = ApiServer(store)
+        api = ApiServer(store, tokens=Tokens([("admin", ADMIN), ("ann", ANN)]))
         await api.start()
-        server = HttpServer(api, Tokens([("admin", ADMIN), ("ann", ANN)]))
+        server = HttpServer(api)
         async with aiohttp.ClientSession() as session:
             await asyncio.wait_for(work(server, session), 20)
         await server.close()
@@ -71,7 +71,7 @@ def test_a_token_says_who_asks() -> None:
 def test_the_server_uses_the_limits_of_connections_that_it_is_given() -> None:
     async def work(server: HttpServer, _: aiohttp.ClientSession) -> None:
         connections = Connections(ConnectionLimits(total=40, per_user=2, per_peer=30))
-        other = HttpServer(server._api, Tokens(), connections=connections)
+        other = HttpServer(server._api, connections=connections)
         assert connections is other.connections
         assert connections is other._listeners.connections
 

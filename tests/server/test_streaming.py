@@ -128,13 +128,13 @@ class Client:
 def serving(work: Callable[[Client], Awaitable[None]], limits: SessionLimits | None = None) -> None:
     async def main() -> None:
         store, fakes = Store.open(":memory:"), Fakes()
-        api = ApiServer(store, processes=fakes)
+        tokens = Revocable([("admin", ADMIN), ("ann", ANN), ("bob", BOB)])
+        api = ApiServer(store, tokens=tokens, processes=fakes)
         await api.start()
         store.create("namespaces", namespace("vision", "team-a"))
         for name, phase in (("p", "Running"), ("waits", "Pending"), ("done", "Succeeded")):
             store.create("pods", _pod(name, phase))
-        tokens = Revocable([("admin", ADMIN), ("ann", ANN), ("bob", BOB)])
-        server = HttpServer(api, tokens, limits)
+        server = HttpServer(api, limits)
         url = f"http://127.0.0.1:{await server.listen()}"
         async with aiohttp.ClientSession() as session:
             await asyncio.wait_for(work(Client(session, url, fakes, tokens)), 30)

@@ -12,7 +12,10 @@ from kuota.kube.resources import CRON_JOBS, JOBS, NODES, PODS, WORKLOADS
 from kuota.server.api import ApiServer
 from kuota.server.requests import Request, Response
 from kuota.server.store import Store
-from kuota.up.installation import Installation, UpOptions
+from kuota.up.endpoints import Endpoints
+from kuota.up.host import detected
+from kuota.up.installation import Installation
+from kuota.up.options import UpOptions
 from kuota.up.quota_enforcement import QuotaEnforcement
 from kuota.up.state_dir import StateDir
 
@@ -41,9 +44,10 @@ def test_no_kind_is_watched_twice(tmp_path: Path) -> None:
         store = Store.open(":memory:")
         server = Counting(store)
         await server.start()
-        installation = Installation(StateDir(tmp_path), UpOptions(pretend_gpus=1, allow_root=True))
+        state_dir, options = StateDir(tmp_path), UpOptions(pretend_gpus=1, allow_root=True)
+        host, endpoints = detected(state_dir, options), Endpoints(server, state_dir, options)
         quota = QuotaEnforcement(store, LifecycleConfig())
-        made = installation._parts(server, installation._nodes(), quota)
+        made = Installation(state_dir, options).parts(server, host, quota, endpoints)
         parts = [asyncio.create_task(each) for each in made]
         async with asyncio.timeout(LIMIT_S):
             await server.all_begun.wait()

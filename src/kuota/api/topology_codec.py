@@ -71,7 +71,7 @@ def _counts(part: TopologySlice) -> Iterator[int]:
 
 def by_hostname(levels: Sequence[str] | None) -> bool:
     """Whether the domains of the lowest level are nodes."""
-    return bool(levels) and levels[-1] == HOSTNAME
+    return levels[-1] == HOSTNAME if levels else False
 
 
 def node_of(levels: Sequence[str] | None, values: Sequence[str]) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kuota.api.config.shapes import Configuration
     from kuota.api.gates import Gates
     from kuota.runner.nodes import NodePlan
-    from kuota.up.installation import ExternalListener, UpOptions
+    from kuota.up.options import ExternalListener, UpOptions
     from kuota.up.state_dir import StateDir
 
 DOOR = 6443
@@ -167,8 +167,8 @@ def _options(
     **same: Any,
 ) -> UpOptions:
     """Return the options. Those in `same` have the same name as their flag."""
-    from kuota.up.installation import UpOptions
     from kuota.up.machine_nodes import TopologyOptions
+    from kuota.up.options import UpOptions
     from kuota.view.idle import IdlePolicy
 
     settings, gates = _settings(config, feature_gates)
@@ -263,7 +263,7 @@ def _door(address: str, certificate: Path | None, key: Path | None) -> ExternalL
     from urllib.parse import urlsplit
 
     from kuota.server.http import TlsError, loaded_context
-    from kuota.up.installation import ExternalListener
+    from kuota.up.options import ExternalListener
 
     if not address or not certificate or not key:
         return None

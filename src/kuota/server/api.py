@@ -45,6 +45,7 @@ from .run_as import author_hook, run_as_hook
 from .status import StatusError, bad_request, forbidden, not_allowed, too_large, unauthorized
 from .store import NoSpace, Store, StoreError, key_of
 from .streaming.pod_sessions import SUBRESOURCES, PodProcesses
+from .tokens import TokenFile, Tokens
 from .verbs import RunnerAccess, Verbs
 from .watching import Watching
 
@@ -75,7 +76,8 @@ def _now() -> datetime:
 class ApiServer:
     """Serves a store. `start` resumes unfinished deletions, and `close` stops background tasks.
 
-    `extensions` serve their own groups and may be added at any time.
+    `tokens` are those of the token file. `extensions` serve their own groups and may be added at
+    any time.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class ApiServer:
         store: Store,
         kinds: Kinds | None = None,
         *,
+        tokens: Tokens | TokenFile | None = None,
         clock: Callable[[], datetime] = _now,
         hooks: Sequence[Hook] = (),
         advisers: Sequence[Adviser] = (),
@@ -98,7 +101,7 @@ class ApiServer:
         self.turns = turns or Turns()
         self.kinds = kinds or builtin_kinds()
         self.roles = Roles(self._team_of, bound_roles(store))
-        self.credentials = Credentials(store, self.roles, clock)
+        self.credentials = Credentials(store, self.roles, clock, tokens)
         self.extensions: list[Extension] = []
         self.on_response: Callable[[Request, int, float], None] = lambda *_: None
         """Called for every response, with its status and the seconds until it began."""

@@ -16,10 +16,16 @@ from .unix_users import unix_user
 
 
 class Credentials:
-    """All tokens of a server. `tokens` are those of the token file, once there is one."""
+    """All tokens of a server. `tokens` are those of the token file; without one, nobody has one."""
 
-    def __init__(self, store: Store, roles: Roles, clock: Callable[[], datetime]) -> None:
-        self.tokens: Tokens | TokenFile = Tokens()
+    def __init__(
+        self,
+        store: Store,
+        roles: Roles,
+        clock: Callable[[], datetime],
+        tokens: Tokens | TokenFile | None = None,
+    ) -> None:
+        self.tokens = tokens if tokens is not None else Tokens()
         self.service_accounts = ServiceAccountTokens(store, roles, clock, self._current)
 
     def user(self, token: str) -> User | None:

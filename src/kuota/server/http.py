@@ -31,7 +31,6 @@ from .requests import ANONYMOUS, Request, Response, User, refused
 from .status import StatusError, unauthorized
 from .streaming.sessions import SessionLimits
 from .streaming.upgrade import upgraded
-from .tokens import TokenFile, Tokens
 from .unix_users import unix_user
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -57,7 +56,6 @@ class HttpServer:
     def __init__(
         self,
         api: ApiServer,
-        tokens: Tokens | TokenFile,
         sessions: SessionLimits | None = None,
         connections: Connections | None = None,
         slots: Slots | None = None,
@@ -68,7 +66,6 @@ class HttpServer:
         self.streams = OpenStreams()
         self._mounted: dict[str, Answer] = {}
         self._api = api
-        api.credentials.tokens = tokens
         self._owner = os.getuid()
         self._listeners = Listeners(
             self._answer,

@@ -78,23 +78,28 @@ class Ledger:
 
     def latest(self) -> Entry | None:
         """The newest valid entry. Raises OSError."""
-        try:
-            with open(self.path, "rb") as file:
-                slots = [file.read(_SLOT), file.read(_SLOT)]
-        except FileNotFoundError:
+        if not self.exists:
             return None
-        entries = [_decoded(each) for each in slots]
-        self._slot = 1 if entries[0] is not None and _is_newer(entries[0], entries[1]) else 0
-        found = [each for each in entries if each is not None]
+        found = [each for each in self._entries() if each is not None]
         return max(found, key=lambda each: each.revision, default=None)
+
+    def _entries(self) -> tuple[Entry | None, Entry | None]:
+        """The entries of both slots; None for one that is not valid."""
+        with open(self.path, "rb") as file:
+            return _decoded(file.read(_SLOT)), _decoded(file.read(_SLOT))
 
     @property
     def exists(self) -> bool:
         return os.path.exists(self.path)
 
     def open(self, entry: Entry) -> None:
-        """Start with an entry that is on disk when this returns. Raises OSError."""
+        """Start with an entry that is on disk when this returns. Raises OSError.
+
+        It replaces the older entry of an existing file.
+        """
         if self.exists:
+            first, second = self._entries()
+            self._slot = 1 if first is not None and _is_newer(first, second) else 0
             self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             self.write(encoded(entry))
             os.fsync(self._fd)

@@ -39,7 +39,6 @@ class StoreFile:
         if path != MEMORY:
             self._space = DiskSpace(path)
             self._ledger = Ledger(path)
-            self._ledger.latest()
             sync_log(f"{path}-wal", True)  # A killed process may have left it in memory only.
             self._ledger.open(self._entry())
             if durability is Durability.NORMAL:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -55,6 +56,12 @@ def machine_nodes(name: str, machine: Machine, options: TopologyOptions) -> Mach
     except LayoutError as error:
         raise NodesError(f"--topology {options.level}: {error}") from error
     return MachineNodes(domain_nodes(name, machine, divided), machine_topology(divided))
+
+
+def node_name(host: str) -> str:
+    """A valid name for this machine's Node. Not every host name is a valid object name."""
+    parts = [re.sub(r"[^a-z0-9-]+", "-", part).strip("-") for part in host.lower().split(".")]
+    return ".".join(filter(None, parts))[:253].strip("-.") or "localhost"
 
 
 def _layout(machine: Machine, options: TopologyOptions) -> Layout:

@@ -13,6 +13,7 @@ from kuota.api.core import PodSpec, PodTemplateSpec, Taint
 from kuota.api.topology_codec import HOSTNAME, Domain
 from kuota.api.workload import TopologyRequest
 from kuota.engine.model import Node, PodUsage
+from kuota.engine.topology import tree as topology_tree
 from kuota.engine.topology.assignment import LeafAssignment
 from kuota.engine.topology.cluster import ClusterCapacity
 from kuota.engine.topology.place import Outcome, PodSetRequest
@@ -138,7 +139,7 @@ def _dump(tree: TopologyTree) -> dict[tuple[str, ...], object]:
     } | _sizes(tree.root)
 
 
-def _sizes(domain: Domain) -> dict[tuple[str, ...], object]:
+def _sizes(domain: topology_tree.Domain) -> dict[tuple[str, ...], object]:
     """The number of children of each domain below this one."""
     found: dict[tuple[str, ...], object] = {}
     for child in domain.children:
