@@ -41,6 +41,11 @@ class Key(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
         return cls(namespace, name)
 
 
+def group_of(api_version: str) -> str:
+    """Return the group of an apiVersion: "" for the core group."""
+    return api_version.rpartition("/")[0]
+
+
 class OwnerReference(Struct):
     api_version: str = ""
     kind: str = ""
@@ -48,6 +53,10 @@ class OwnerReference(Struct):
     uid: str = ""
     controller: bool | None = None
     block_owner_deletion: bool | None = None
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        return group_of(self.api_version), self.kind
 
 
 class ObjectMeta(Struct):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from kuota.api.base import Json
+from kuota.api.base import Json, group_of
 from kuota.kube import resources
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import EVENTS, WORKLOADS, Resource, key_of
@@ -96,7 +96,7 @@ async def resource_for(session: Session, api_version: str, kind: str) -> Resourc
 async def absence(session: Session, api_version: str, kind: str) -> str:
     """Return the message for an unknown apiVersion or kind, with a suggestion."""
     said = f"the server has no {kind} in {api_version}"
-    group, _, _ = api_version.rpartition("/")
+    group = group_of(api_version)
     known = [resource for _, resource in await _discovered(session)]
     elsewhere = [each for each in known if each.kind == kind]
     if elsewhere:

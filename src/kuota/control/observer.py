@@ -194,9 +194,8 @@ class _WorkloadChanges:
         """
         for owner in workload.metadata.owner_references or ():
             if owner.controller:
-                kind = owner.api_version.rpartition("/")[0], owner.kind
                 key = Key(workload.metadata.namespace, owner.name)
-                job = self._world.job(JobKey(kind, key))
+                job = self._world.job(JobKey(owner.group_kind, key))
                 metadata = job["metadata"] if job is not None else {}
                 if metadata.get("generation", 1) == 1 and metadata.get("creationTimestamp"):
                     return owner.kind, datetime.fromisoformat(metadata["creationTimestamp"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kuota.api.base import Json, Key
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.ancestor import group_kind
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.workload_pods import workload_pod
 
@@ -20,7 +21,6 @@ def workload_of_pod(world: World, pod: Json) -> CachedObject[StoredWorkload] | N
         return world.workload(Key(found.key.namespace, found.workload))
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
-            group = str(owner.get("apiVersion") or "").rpartition("/")[0]
-            job = JobKey((group, owner["kind"]), Key(found.key.namespace, owner["name"]))
+            job = JobKey(group_kind(owner), Key(found.key.namespace, owner["name"]))
             return next(iter(world.workloads_of(job)), None)
     return None

@@ -7,6 +7,7 @@ from kuota.api.base import Json, Key
 from kuota.api.rules.metadata import ELASTIC_JOB, annotation
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.slices import chain_name
+from kuota.bridge.jobs.ancestor import group_kind
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_checks import named
 from kuota.kube.cache import Indexer
@@ -86,15 +87,10 @@ def owners_of(workload: Json, *, controlling: bool) -> list[JobKey]:
     """Return the owners of a Workload: the one that controls it, or the others."""
     meta = workload["metadata"]
     return [
-        JobKey((_group(each), each["kind"]), Key(meta.get("namespace", ""), each["name"]))
+        JobKey(group_kind(each), Key(meta.get("namespace", ""), each["name"]))
         for each in meta.get("ownerReferences") or ()
         if bool(each.get("controller")) is controlling
     ]
-
-
-def _group(reference: Json) -> str:
-    version: str = reference["apiVersion"]
-    return version.rpartition("/")[0]
 
 
 def owner_word(job: JobKey) -> str:

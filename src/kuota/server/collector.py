@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, group_of
 from kuota.failures import report
 
 from .changes import Change, Watch
@@ -219,8 +219,7 @@ class Collector:
     def _standing(self, item: Item, owner: Owner) -> OwnerState:
         if owner.uid in self._gone:
             return OwnerState.GONE
-        group = owner.api_version.rpartition("/")[0]
-        kind = self._kinds.of_kind(group, owner.kind)
+        kind = self._kinds.of_kind(group_of(owner.api_version), owner.kind)
         namespace = item.ref.key.namespace
         if kind is None or (kind.namespaced and not namespace):
             return OwnerState.UNKNOWN

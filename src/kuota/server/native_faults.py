@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator
 from functools import cache
 
-from kuota.api.base import Json
+from kuota.api.base import Json, group_of
 from kuota.api.faults import FieldError, invalid, required
 from kuota.api.gates import Gates
 from kuota.api.structure import Cleaning
@@ -37,7 +37,7 @@ def native_kind(api_version: str, kind: str) -> Kind | None:
 
 def native_kind_fault(api_version: str, kind: str) -> FieldError | None:
     """The fault of a wrong name or version of a built-in kind."""
-    if api_version.rpartition("/")[0] not in _OWN_GROUPS or native_kind(api_version, kind):
+    if group_of(api_version) not in _OWN_GROUPS or native_kind(api_version, kind):
         return None
     said = {kind.lower(), kind.lower().removesuffix("s")}
     for right_version, right in _natives():

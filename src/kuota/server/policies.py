@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json, Key, LabelSelector
+from kuota.api.base import Json, Key, LabelSelector, group_of
 from kuota.api.match import SelectorError, matches
 from kuota.cel import CelError, expression
 
@@ -93,7 +93,7 @@ class AdmissionPolicies:
         kind, ref = dig(policy, "spec", "paramKind"), mapped(dig(binding, "spec", "paramRef"))
         if not kind or not ref:
             return [None], ""
-        group = str(kind.get("apiVersion") or "").rpartition("/")[0]
+        group = group_of(str(kind.get("apiVersion") or ""))
         found = self._kinds.of_kind(group, str(kind.get("kind") or ""))
         params = [] if found is None else self._named(found, ref, values)
         if params or ref.get("parameterNotFoundAction") == "Allow":

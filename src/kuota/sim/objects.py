@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kuota.api import kueue
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, group_of
 from kuota.api.convert import convert
 from kuota.api.defaults import defaulted
 from kuota.api.gates import Gates
@@ -29,8 +29,7 @@ NAMESPACED = frozenset({"LocalQueue", "Workload", "LimitRange"}) | {each.gvk.kin
 
 def stored_object(obj: Json, gates: Gates) -> Json:
     """The object in stored form, in the newer version; empty for other kinds."""
-    group, _, _ = text(obj.get("apiVersion")).rpartition("/")
-    if group != _GROUPS.get(text(obj.get("kind")), kueue.GROUP):
+    if group_of(text(obj.get("apiVersion"))) != _GROUPS.get(text(obj.get("kind")), kueue.GROUP):
         return {}
     stored = defaulted(convert(obj, "v1beta2"), gates)
     metadata = stored.get("metadata")

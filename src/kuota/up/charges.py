@@ -20,9 +20,10 @@ from kuota.api.rules.metadata import annotation
 from kuota.api.rules.pod import group
 from kuota.api.rules.report import child, string_map, text
 from kuota.bridge.job_pass.injections import POD_SET_LABEL
-from kuota.bridge.jobs.ancestor import CREATED_FOR, Lookup, ancestor, group_kind
+from kuota.bridge.jobs.ancestor import CREATED_FOR, Lookup, NestingError, ancestor, group_kind
 from kuota.bridge.jobs.batch_job_state import MAIN
-from kuota.bridge.jobs.kind import JobKey, key_of
+from kuota.bridge.jobs.job_webhook import Unqueued, unqueued
+from kuota.bridge.jobs.kind import JobKey, JobKind, key_of
 from kuota.bridge.jobs.pod_gates import ROLE_HASH, gated, role
 from kuota.bridge.jobs.pod_group import PodGroup
 from kuota.bridge.jobs.registry import JOB
@@ -53,6 +54,19 @@ class Charge(NamedTuple):
     def __str__(self) -> str:
         (group, kind), key = self.job
         return f"{kind}.{group}/{key.name}/{self.uid}/{self.pod_set}"
+
+
+def unqueued_reason(
+    kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig
+) -> Unqueued | None:
+    """Return why a stored job needs no quota of its own; None if it does.
+
+    A job whose owners cannot be followed needs quota: its owners must not exempt it.
+    """
+    try:
+        return unqueued(kind, job, look_up, config)
+    except NestingError:
+        return None
 
 
 def charge_of(pod: Json) -> Charge | None:

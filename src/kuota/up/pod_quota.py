@@ -26,7 +26,6 @@ from kuota.bridge.job_pass.match import controlled, matching
 from kuota.bridge.job_pass.slices import unfinished
 from kuota.bridge.jobs.ancestor import Lookup, NestingError
 from kuota.bridge.jobs.composed import IS_GROUP
-from kuota.bridge.jobs.job_webhook import unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown, resolved
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.jobs.topology_request import TopologyRequestError
@@ -36,7 +35,7 @@ from kuota.runner.binding import requests_of
 from kuota.runner.nodes import PODS_PER_NODE
 from kuota.server.store import Store, key_of
 
-from .charges import POD_GROUP, Charge, charge_for, charge_of, charge_of_queued
+from .charges import POD_GROUP, Charge, charge_for, charge_of, charge_of_queued, unqueued_reason
 from .live_pods import LivePods
 
 WorkloadsOf = Callable[[JobKey], Iterable[Key]]
@@ -153,7 +152,9 @@ class PodQuota:
         at_rest = kind.suspended(charged) or kind.end(charged) is not None
         if at_rest or charged["metadata"].get("deletionTimestamp"):
             return f"its {charge.job} is suspended, finished or being deleted"
-        return self._shortage(kind, charged, charge, pod) if self._is_queued(kind, charged) else ""
+        if unqueued_reason(kind, charged, self._look_up, self._config) is not None:
+            return ""
+        return self._shortage(kind, charged, charge, pod)
 
     def _shortage(self, kind: JobKind, job: Json, charge: Charge, pod: Json | None) -> str:
         """Return why a queued job has no quota for the pod; "" if it has."""
@@ -182,12 +183,6 @@ class PodQuota:
         if not allowed or (allowed.get("nodeSelector") or {}) != (given.get("nodeSelector") or {}):
             return False
         return _within(given, allowed)
-
-    def _is_queued(self, kind: JobKind, job: Json) -> bool:
-        try:
-            return unqueued(kind, job, self._look_up, self._config) is None
-        except NestingError:
-            return True
 
     def _admission(self, kind: JobKind, job: Json, charge: Charge) -> StoredWorkload | None:
         """Return the admitted Workload that describes the job as it is; None if there is none."""

@@ -21,9 +21,9 @@ from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
 from kuota.api.rules.metadata import annotation
 from kuota.api.rules.pod import RETRIABLE
 from kuota.api.rules.report import child, elements, mapping, string_map, text
-from kuota.bridge.jobs.ancestor import GroupKind, NestingError, group_kind
+from kuota.bridge.jobs.ancestor import GroupKind, group_kind
 from kuota.bridge.jobs.composed import IS_GROUP
-from kuota.bridge.jobs.job_webhook import LOOKED_UP, Unqueued, unqueued
+from kuota.bridge.jobs.job_webhook import LOOKED_UP, Unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, referred
 from kuota.bridge.jobs.pod_gates import gated
 from kuota.bridge.jobs.registry import ALL
@@ -37,7 +37,7 @@ from kuota.server.run_as import TEMPLATES
 from kuota.server.status import conflict, forbidden
 from kuota.server.store import Store, key_of
 
-from .charges import POD_GROUP, charge_of, starts
+from .charges import POD_GROUP, charge_of, starts, unqueued_reason
 from .live_pods import LivePods
 from .local import SYSTEM
 from .pod_quota import PodQuota, charged_pods
@@ -237,7 +237,7 @@ class QuotaRules:
 
     def _queue_warnings(self, kind: JobKind, job: Json) -> Sequence[str]:
         """Say that a job without a queue name waits, and what to do about it."""
-        if queue_name(job) or not self._is_queued(kind, job):
+        if queue_name(job) or self._unqueued_reason(kind, job) is not None:
             return ()
         namespace = key_of(job).namespace
         queues = [each["metadata"]["name"] for each in self._queues(namespace)]
@@ -250,19 +250,12 @@ class QuotaRules:
     def _queues(self, namespace: str) -> list[Json]:
         return self._store.list(LOCAL_QUEUES.name, namespace).items
 
-    def _is_queued(self, kind: JobKind, job: Json) -> bool:
-        try:
-            return unqueued(kind, job, stored_objects(self._store), self._config) is None
-        except NestingError:
-            return False
-
     def _is_charged(self, kind: JobKind, job: Json) -> bool:
         """Whether the job needs quota: of its own, or that of the job for which it was created."""
-        try:
-            why = unqueued(kind, job, stored_objects(self._store), self._config)
-        except NestingError:
-            return True
-        return why in (None, Unqueued.NESTED)
+        return self._unqueued_reason(kind, job) in (None, Unqueued.NESTED)
+
+    def _unqueued_reason(self, kind: JobKind, job: Json) -> Unqueued | None:
+        return unqueued_reason(kind, job, stored_objects(self._store), self._config)
 
     def _of_team(self, obj: Json) -> bool:
         found = self._store.get("namespaces", Key("", key_of(obj).namespace))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..base import Json
+from ..base import Json, group_of
 from ..config.frameworks import FRAMEWORKS
 from ..faults import FieldError, invalid
 from ..kueue import GROUP
@@ -19,7 +19,7 @@ _INTEGRATIONS = {(gvk.group, gvk.kind): name for name, gvk in FRAMEWORKS.items()
 
 def queue_name_without_controller(obj: Json, environment: Environment) -> Iterator[FieldError]:
     """Yield a warning if the object has a queue name but its kind is not queued."""
-    group, _, _ = text(obj.get("apiVersion")).rpartition("/")
+    group = group_of(text(obj.get("apiVersion")))
     kind = (group, text(obj.get("kind")))
     name = label(obj, QUEUE_NAME)
     if not name or group == GROUP or kind in environment.queued or _controlled(obj):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from kuota.api.base import Json, Key, Struct
+from kuota.api.base import Json, Key, Struct, group_of
 from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.metadata import annotation
@@ -143,7 +143,7 @@ def _controllers(job: Json) -> Iterator[Json]:
 
 def group_kind(obj: Json) -> GroupKind:
     """Return the group and kind of an object or an owner reference."""
-    return text(obj.get("apiVersion")).rpartition("/")[0], text(obj.get("kind"))
+    return group_of(text(obj.get("apiVersion"))), text(obj.get("kind"))
 
 
 def _uid(obj: Json) -> str:

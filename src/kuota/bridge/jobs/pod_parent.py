@@ -23,7 +23,7 @@ from kuota.engine.model import Struct
 from ..draft import PassResult, StoredWorkload
 from ..effects import Effect
 from ..job_pass.workload import Classes
-from .ancestor import GroupKind
+from .ancestor import GroupKind, group_kind
 from .kind import End, JobKind, PodSetsUnknown, Stop
 from .topology_request import TopologyRequestError
 
@@ -140,7 +140,6 @@ def controller_name(obj: Json, kind: GroupKind) -> str:
     for each in elements(child(obj, "metadata").get("ownerReferences")):
         if not isinstance(each, dict) or each.get("controller") is not True:
             continue
-        group = str(each.get("apiVersion") or "").rpartition("/")[0]
-        if (group, each.get("kind")) == kind:
+        if group_kind(each) == kind:
             return str(each.get("name") or "")
     return ""

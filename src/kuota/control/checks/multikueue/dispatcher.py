@@ -288,7 +288,7 @@ class Dispatcher:
         if not meta.annotations or OWNER_GVK not in meta.annotations:
             return set()
         shared = (
-            JobKey((each.api_version.rpartition("/")[0], each.kind), Key(meta.namespace, each.name))
+            JobKey(each.group_kind, Key(meta.namespace, each.name))
             for each in meta.owner_references or ()
         )
         keys = {key for job in shared for key in self._groups.sharing(job.kind, job.key)}

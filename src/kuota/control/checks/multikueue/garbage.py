@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kuota.api.base import Json, Key
 from kuota.api.rules.report import elements, mapping, text
 from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
-from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.ancestor import GroupKind, group_kind
 
 from .identity import created_by_other
 from .remote import WORKLOAD
@@ -57,8 +57,7 @@ def owners(copy: Json) -> Iterator[tuple[GroupKind, Key]]:
     """Yield the kinds and keys of the owners of an object."""
     meta = copy["metadata"]
     for each in elements(meta.get("ownerReferences")):
-        group = text(each.get("apiVersion")).rpartition("/")[0]
-        yield (group, text(each.get("kind"))), Key(meta.get("namespace") or "", text(each["name"]))
+        yield group_kind(each), Key(meta.get("namespace") or "", text(each["name"]))
 
 
 def _has_origin(obj: Json, origin: str) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from kuota.api.base import Json
+from kuota.api.base import Json, group_of
 from kuota.api.rules.metadata import annotation
 from kuota.api.rules.report import child, elements, mapping, text
 from kuota.bridge.jobs.ancestor import GroupKind
@@ -41,5 +41,5 @@ def owner_of(workload: Json, known: Collection[GroupKind]) -> Owner | None:
 
 
 def _owner(api_version: str, kind: str, name: str) -> Owner:
-    group = api_version.rpartition("/")[0]
+    group = group_of(api_version)
     return Owner((group, kind), name, f"{kind}.{group}" if group else kind)

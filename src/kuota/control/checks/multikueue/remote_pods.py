@@ -8,14 +8,14 @@ what shows their state: another team may use a namespace of the same name in tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.api.owners import controller_of, owners
 from kuota.api.rules.report import child, elements, mapping, text
-from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.ancestor import group_kind
 from kuota.control.world import World
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -189,7 +189,7 @@ class _Family:
             return None
         if uid in self._known:
             return {"metadata": {"uid": uid}}
-        resource = _RESOURCES.get(_group_kind(reference))
+        resource = _RESOURCES.get(group_kind(reference))
         if resource is None:
             return None
         try:
@@ -198,11 +198,6 @@ class _Family:
         except (NotFound, Forbidden, ValueError):
             return None
         return found if text(child(found, "metadata").get("uid")) == uid else None
-
-
-def _group_kind(reference: Mapping[str, object]) -> GroupKind:
-    group = text(reference.get("apiVersion")).rpartition("/")[0]
-    return group, text(reference.get("kind"))
 
 
 def _shown(pod: Json) -> Json:
