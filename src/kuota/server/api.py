@@ -118,11 +118,11 @@ class ApiServer:
         reviews = Reviews(self.roles, self.kinds, self.credentials)
         access = self.credentials, store, clock, RunnerAccess(logs, processes)
         self._verbs = Verbs(self._rest, self._reading, self.watching, reviews, *access)
-        self._background: list[asyncio.Task[None]] = []
         self._role_objects = RoleObjects(store, self.kinds, clock)
         self._begin()
 
     def _begin(self) -> None:
+        self._background: list[asyncio.Task[None]] = []
         self._provisional = {kind.resource: kind for kind in self.kinds if kind.provisional}
         self._builtin = frozenset(kind.group for kind in self.kinds if not kind.provisional)
         self._namespaces.found()
