@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.server.requests import ANONYMOUS, User
 from kuota.server.tokens import Tokens
 from server.served import ADMIN, ANN, BOB, JOBS, MERGE, Local, job, namespace
@@ -187,3 +187,33 @@ def test_the_access_of_others_is_reviewed_for_admins(api: Local) -> None:
     assert 400 == api.refusal("POST", path, {"spec": {"resourceAttributes": asked}})["code"]
     elsewhere = {"spec": {"user": "x", "resourceAttributes": asked | {"namespace": "default"}}}
     assert 400 == api.refusal("POST", local, elsewhere)["code"]
+
+
+def test_every_namespace_has_a_default_account_without_rights(api: Local) -> None:
+    for place in ("default", "kube-system", "a-ns"):
+        path = f"/api/v1/namespaces/{place}/serviceaccounts/default"
+        assert "default" == api.ask("GET", path)["metadata"]["name"]
+    first = api.ask("GET", f"{ACCOUNTS}/default", user=OWN)["metadata"]["uid"]
+    api.ask("DELETE", f"{ACCOUNTS}/default", user=OWN)
+    assert first != api.ask("GET", f"{ACCOUNTS}/default", user=OWN)["metadata"]["uid"]
+    issued = api.ask("POST", f"{ACCOUNTS}/default/token", {"spec": {}}, user=OWN)
+    user = bearer(api, issued["status"]["token"])
+    assert "system:serviceaccount:a-ns:default" == user.name
+    assert 403 == api.refusal("GET", JOBS, user=user)["code"]
+    assert 403 == api.refusal("POST", f"{ACCOUNTS}/default/token", {}, user=BOB)["code"]
+
+
+def test_namespaces_of_an_older_store_get_a_default_account(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+    with served(path) as api:
+        api.store.delete("serviceaccounts", Key("a-ns", "default"))
+    api = Local(path=path)
+    assert "default" == api.ask("GET", f"{ACCOUNTS}/default")["metadata"]["name"]
+    api.close()
+
+
+def test_a_deleted_namespace_does_not_keep_its_default_account(api: Local) -> None:
+    api.ask("DELETE", "/api/v1/namespaces/a-ns")
+    api.settle()
+    assert 404 == api.refusal("GET", "/api/v1/namespaces/a-ns")["code"]
+    assert [] == list(api.store.list("serviceaccounts", "a-ns").bodies)

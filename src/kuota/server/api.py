@@ -32,7 +32,7 @@ from .documents import Documents
 from .fairness import Turns
 from .kinds import Kind, Kinds
 from .metadata import timestamp
-from .namespaces import Namespaces
+from .namespaces import ACCOUNTS, Namespaces
 from .object_quota import NamespaceLimits, ObjectQuota
 from .pods import LogSource, priority_hook
 from .policies import AdmissionPolicies
@@ -231,12 +231,16 @@ class ApiServer:
         return str(dig(found, "metadata", "labels", TEAM) or "")
 
     def _written(self, kind: Kind, obj: Json, gone: bool) -> None:
-        """React to written CustomResourceDefinitions and namespaces."""
+        """React to written CustomResourceDefinitions, namespaces and service accounts."""
         if kind.resource == "namespaces":
             if not gone and dig(obj, "metadata", "deletionTimestamp"):
                 self._namespaces.terminate(str(dig(obj, "metadata", "name")), self._rest)
             elif not gone:
                 self._role_objects.namespace_changed(obj)
+                self._namespaces.complete(str(dig(obj, "metadata", "name")))
+        elif kind.resource == ACCOUNTS:
+            if gone:
+                self._namespaces.complete(str(dig(obj, "metadata", "namespace")))
         elif kind.resource == _CRDS:
             (self._uninstall if gone else self._install)(obj)
             self._role_objects.kinds_changed()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the initial namespaces, and completes the deletion of namespaces.
+"""Creates the initial namespaces and default service accounts, and completes deletions.
 
 A deleted namespace stays in phase Terminating until everything in it is gone. One task per
 namespace deletes its content and waits for objects with finalizers or running pods.
@@ -25,9 +25,11 @@ from .metadata import timestamp
 from .requests import ADMINS, Target, User
 from .rest import Rest
 from .status import StatusError
-from .store import NotFound, Store
+from .store import NoSpace, NotFound, Store
 
 FIRST = ("default", "kube-system")
+ACCOUNTS, DEFAULT_ACCOUNT = "serviceaccounts", "default"
+"""Every namespace has this service account, as in Kubernetes. It gives nobody any rights."""
 _PAGE = 20
 """The number of objects that are deleted before other tasks may run."""
 SYSTEM = User("system:apiserver", (ADMINS,))
@@ -47,6 +49,21 @@ class Namespaces:
         for name in FIRST:
             if self._store.get("namespaces", Key("", name)) is None:
                 self._store.create("namespaces", _namespace(name, self._clock()))
+        for each in self._store.list("namespaces").items:
+            self.complete(str(dig(each, "metadata", "name")))
+
+    def complete(self, name: str) -> None:
+        """Create the default service account if it is missing.
+
+        A namespace that is gone or being deleted gets none.
+        """
+        namespace = self._store.get("namespaces", Key("", name))
+        if namespace is None or dig(namespace, "metadata", "deletionTimestamp"):
+            return
+        if self._store.get(ACCOUNTS, Key(name, DEFAULT_ACCOUNT)) is None:
+            # On a full disk, the next write of the namespace or the next start creates it.
+            with contextlib.suppress(NoSpace):
+                self._store.create(ACCOUNTS, _account(name, self._clock()))
 
     def terminate(self, name: str, rest: Rest) -> None:
         """Delete the content of the namespace in a task of the running loop."""
@@ -108,16 +125,20 @@ class Namespaces:
             rest.delete(target, DeleteOptions("Background"), write)
 
 
+def _account(namespace: str, now: datetime) -> Json:
+    metadata = _born(DEFAULT_ACCOUNT, now) | {"namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+def _born(name: str, now: datetime) -> Json:
+    return {"name": name, "uid": str(uuid.uuid4()), "creationTimestamp": timestamp(now)}
+
+
 def _namespace(name: str, now: datetime) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {
-            "name": name,
-            "uid": str(uuid.uuid4()),
-            "creationTimestamp": timestamp(now),
-            "labels": {"kubernetes.io/metadata.name": name},
-        },
+        "metadata": _born(name, now) | {"labels": {"kubernetes.io/metadata.name": name}},
         "spec": {"finalizers": ["kubernetes"]},
         "status": {"phase": "Active"},
     }
