@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from kuota.server.bodies import MOST_VALUES
+from kuota.api.selector import MOST_TERMS
+from kuota.server.bodies import MOST_VALUES, MOST_VALUES_OF_MEMBERS
 from kuota.server.http_bodies import decompressed
 from kuota.server.patch import MOST_OPERATIONS
 from kuota.server.protobuf import MAGIC, MOST_FIELDS
+from kuota.server.selectors import MOST_FIELD_TERMS
 from kuota.server.status import StatusError
-from server.served import JOBS, MAPS, MERGE, Local, config_map, job
+from server.served import ANN, APPLY, JOBS, MAPS, MERGE, Local, config_map, job
 
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -143,6 +145,107 @@ def test_compressed_bodies_are_read() -> None:
 )
 def test_odd_parameters_have_their_status(api: Local, query: dict[str, str], code: int) -> None:
     assert code == api.refusal("GET", MAPS, **query)["code"]
+
+
+@pytest.fixture
+def member(api: Local) -> Local:
+    """A server whose default namespace belongs to the team of `ANN`."""
+    label = {"metadata": {"labels": {"kuota.dev/team": "team-a"}}}
+    api.ask("PATCH", "/api/v1/namespaces/default", label, media=MERGE)
+    return api
+
+
+def keys(prefix: str, count: int = MOST_VALUES_OF_MEMBERS - 10) -> dict[str, str]:
+    return {f"{prefix}{at}": "x" for at in range(count)}
+
+
+MANY = config_map("many", **keys("k", MOST_VALUES_OF_MEMBERS + 1))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "media", "body"),
+    [
+        ("POST", MAPS, "application/json", MANY),
+        (
+            "POST",
+            MAPS,
+            YAML,
+            b"".join(b"k%d: x\n" % at for at in range(MOST_VALUES_OF_MEMBERS + 1)),
+        ),
+        ("PUT", f"{MAPS}/a", "application/json", MANY),
+        ("PATCH", f"{MAPS}/a", MERGE, {"data": MANY["data"]}),
+        ("PATCH", f"{MAPS}/a", STRATEGIC, {"data": MANY["data"]}),
+        ("PATCH", f"{MAPS}/a", APPLY, json.dumps(MANY).encode()),
+        ("DELETE", f"{MAPS}/a", "application/json", MANY),
+    ],
+    ids=["create", "yaml", "replace", "merge", "strategic", "apply", "delete"],
+)
+def test_objects_of_members_have_fewer_values(
+    member: Local, method: str, path: str, media: str, body: Any
+) -> None:
+    refused = member.refusal(method, path, body, media=media, user=ANN, fieldManager="m")
+    assert (413, True) == (refused["code"], "10000 fields" in refused["message"])
+
+
+def test_patches_cannot_make_an_object_larger_than_a_request(member: Local) -> None:
+    statuses = [
+        member.raw("PATCH", f"{MAPS}/a", {"data": keys(f"k{at}-")}, media=MERGE, user=ANN).status
+        for at in range(4)
+    ]
+    assert [200, 413, 413] == [statuses[0], *statuses[2:]]
+    member.ask("PATCH", f"{MAPS}/a", {"data": None}, media=MERGE, user=ANN)
+
+
+def test_an_object_that_is_too_large_can_shrink(member: Local) -> None:
+    body = config_map("large", **{f"k{at}": "x" for at in range(3 * MOST_VALUES_OF_MEMBERS)})
+    member.ask("POST", MAPS, body)
+    one_less, one_more = {"data": {"k0": None}}, {"data": {"k0": "xx"}}
+    member.ask("PATCH", f"{MAPS}/large", one_less, media=MERGE, user=ANN)
+    assert 413 == member.refusal("PATCH", f"{MAPS}/large", one_more, media=MERGE, user=ANN)["code"]
+
+
+def test_long_texts_cannot_be_exchanged_for_many_values(member: Local) -> None:
+    member.ask("POST", MAPS, config_map("text", a="x" * 2_000_000), user=ANN)
+    for at in range(2):
+        patch = {"data": keys(f"k{at}-", 9000)}
+        answer = member.raw("PATCH", f"{MAPS}/text", patch, media=MERGE, user=ANN)
+    exchange = {"data": {**keys("z", 3000), "a": None}}
+    assert 413 == member.raw("PATCH", f"{MAPS}/text", exchange, media=MERGE, user=ANN).status
+    assert answer.status in (200, 413)
+
+
+def test_field_managers_cannot_multiply_the_size_of_an_object(member: Local) -> None:
+    config = json.dumps(config_map("a", **keys("k", MOST_VALUES_OF_MEMBERS // 3))).encode()
+    statuses = [
+        member.raw(
+            "PATCH", f"{MAPS}/a", config, media=APPLY, user=ANN, fieldManager=f"m{at}"
+        ).status
+        for at in range(8)
+    ]
+    assert (200, 413) == (statuses[0], statuses[-1])
+
+
+def test_an_object_has_a_limited_size_for_everybody(api: Local) -> None:
+    pieces = [{"data": {f"k{at}": "x" * 2_000_000}} for at in range(4)]
+    statuses = [api.raw("PATCH", f"{MAPS}/a", each, media=MERGE).status for each in pieces]
+    assert [200, 200, 200, 413] == statuses
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"labelSelector": ",".join(f"a{at}!=b" for at in range(MOST_TERMS + 1))},
+        {"labelSelector": f"a notin ({','.join(f'b{at}' for at in range(MOST_TERMS + 1))})"},
+        {"fieldSelector": ",".join(["metadata.name!=b"] * (MOST_FIELD_TERMS + 1))},
+    ],
+    ids=["requirements", "values", "fields"],
+)
+@pytest.mark.parametrize("watch", ["", "true"])
+def test_a_selector_has_a_limited_number_of_terms(
+    api: Local, query: dict[str, str], watch: str
+) -> None:
+    refused = api.refusal("GET", MAPS, watch=watch, **query)
+    assert (400, True) == (refused["code"], "selector has at most" in refused["message"])
 
 
 def managed(fields: Any) -> dict[str, Any]:

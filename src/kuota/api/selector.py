@@ -18,6 +18,8 @@ _KEY = re.compile(
 _PUNCTUATION = frozenset(["==", "!=", "=", "!", ",", "(", ")", "<", ">"])
 _OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 _SETS = {"in": "In", "notin": "NotIn"}
+MOST_TERMS = 256
+"""The number of requirements and values of one selector, which is evaluated for every object."""
 
 
 def parse_selector(text: str) -> Requirements:
@@ -27,6 +29,8 @@ def parse_selector(text: str) -> Requirements:
         raise SelectorError(f"{text!r}: cannot be read as a label selector")
     if not tokens:
         return ()
+    if tokens.count(",") >= MOST_TERMS:
+        raise SelectorError(f"a label selector has at most {MOST_TERMS} requirements and values")
     reader = _Reader(text, tokens)
     found = [reader.requirement()]
     while reader.peek() == ",":

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 
-import msgspec
-
 from kuota.api.base import Struct
+from kuota.api.canonical_json import canonical_json
 from kuota.api.core import Container, PodSpec, ResourceRequirements
 from kuota.api.workload import TopologyRequest
 from kuota.engine.model import PodSet
@@ -25,9 +24,6 @@ class _Shape(Struct):
     min_count: int | None
     topology: TopologyRequest | None
     spec: PodSpec
-
-
-_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def scheduling_hash(priority: int, pod_sets: tuple[PodSet, ...], allowed_flavors: str) -> str:
@@ -43,7 +39,7 @@ def scheduling_hash(priority: int, pod_sets: tuple[PodSet, ...], allowed_flavors
         )
         for each in pod_sets
     ]
-    return hashlib.sha256(_encoder.encode((priority, shapes, allowed_flavors))).hexdigest()[:16]
+    return hashlib.sha256(canonical_json((priority, shapes, allowed_flavors))).hexdigest()[:16]
 
 
 def _scheduling_part(spec: PodSpec) -> PodSpec:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.canonical_json import canonical_json
 from kuota.api.core import ADMIN_ROLE, AUTHOR_ROLE, RUN_AS, is_finished
 from kuota.api.rules.report import child, elements, mapping, string_map, text
 
@@ -97,7 +98,7 @@ def _author(parent: Json) -> dict[str, str]:
 def digest(spec: Json) -> str:
     """A digest of a Job spec, apart from its suspension."""
     rest = {field: value for field, value in spec.items() if field != "suspend"}
-    return hashlib.sha256(msgspec.json.encode(rest, order="sorted")).hexdigest()[:32]
+    return hashlib.sha256(canonical_json(rest)).hexdigest()[:32]
 
 
 def form(job: Json) -> str:

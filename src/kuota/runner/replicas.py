@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.canonical_json import canonical_json
 from kuota.api.rules.report import child, elements, mapping, string_map, text
 
 from .instants import time_text
@@ -31,7 +32,7 @@ class ReplicaStep(msgspec.Struct, frozen=True, kw_only=True):
 def template_hash(obj: Json) -> str:
     """Return a short digest of the pod template, which changes with it."""
     template = child(obj, "spec", "template")
-    return hashlib.sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:10]
+    return hashlib.sha256(canonical_json(template)).hexdigest()[:10]
 
 
 def replica(obj: Json, labels: dict[str, str], *, name: str = "", prefix: str = "") -> Json:

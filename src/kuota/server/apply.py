@@ -17,6 +17,7 @@ import msgspec
 
 from kuota.api import fieldsets, managed_fields
 from kuota.api.base import Json
+from kuota.api.canonical_json import canonical_json
 from kuota.api.fieldsets import FieldSet
 from kuota.api.managed_fields import APPLY, UPDATE, Entries, Entry, Owner
 
@@ -322,7 +323,7 @@ def _annotated(obj: Json, config: Json) -> Json:
     own = dict(config.get("metadata") or {})
     if "annotations" in own:
         own["annotations"] = {k: v for k, v in own["annotations"].items() if k != LAST_APPLIED}
-    text = msgspec.json.encode({**config, "metadata": own}, order="deterministic").decode() + "\n"
+    text = canonical_json({**config, "metadata": own}).decode() + "\n"
     return {**obj, "metadata": {**metadata, "annotations": {**annotations, LAST_APPLIED: text}}}
 
 

@@ -16,26 +16,74 @@ from kuota.api.faults import Invalid
 from kuota.api.manifest_yaml import load_all
 
 from . import protobuf
+from .requests import ADMINS, User
 from .status import StatusError, bad_request, unsupported_media
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 MAX_DEPTH = 100
 MOST_VALUES = 60_000
 """The number of fields and list items in one object. Processing them takes most of the time."""
+MOST_VALUES_OF_MEMBERS = 10_000
+"""The same for users who are not admins. Only definitions of custom kinds have more."""
+STORED_SHARE = 2
+"""A stored object has at most this many times the values, with defaults and managedFields."""
+LARGEST_OBJECT = 6 << 20
+"""The size of a stored object in bytes."""
+_FEW_BYTES = 2 * STORED_SHARE * MOST_VALUES_OF_MEMBERS
+"""An object of this size cannot have too many values, since each takes two bytes."""
 
 
 def media_type(headers: dict[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def read_object(body: bytes, media: str) -> Json:
-    """The object in the body. Raises StatusError if there is none or the media type is unknown."""
+def most_values(user: User) -> int:
+    """The number of values that an object in a request of the user may have."""
+    return MOST_VALUES if ADMINS in user.groups else MOST_VALUES_OF_MEMBERS
+
+
+def check_size(obj: Json, user: User, old: Json | None = None) -> None:
+    """Reject an object that is too large to be stored, unless it replaces a larger one.
+
+    Patches add to what is stored, and so do defaults and managedFields, so the size of requests
+    does not limit that of objects. Admins have no limit of values, because definitions of custom
+    kinds have many. Raises StatusError.
+    """
+    size = _bytes_of(obj)
+    if size > LARGEST_OBJECT and (old is None or size >= _bytes_of(_unversioned(old))):
+        raise _too_large(f"the object would have more than {LARGEST_OBJECT >> 20} MiB")
+    if size <= _FEW_BYTES or ADMINS in user.groups:
+        return
+    most = STORED_SHARE * MOST_VALUES_OF_MEMBERS
+    count = values_in(obj, LARGEST_OBJECT)
+    if count > most and (old is None or count >= values_in(_unversioned(old), LARGEST_OBJECT)):
+        raise _too_large(
+            f"the object would have more than {most} fields and list items, with its defaults and "
+            "managedFields"
+        )
+
+
+def _bytes_of(obj: Json) -> int:
+    return len(msgspec.json.encode(obj))
+
+
+def _unversioned(old: Json) -> Json:
+    """The stored object in the form of its replacement, which has no resourceVersion yet."""
+    metadata = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
+    return old | {"metadata": metadata}
+
+
+def read_object(body: bytes, media: str, most: int = MOST_VALUES) -> Json:
+    """The object in the body. Raises StatusError if there is none or the media type is unknown.
+
+    `most` is the number of values that it may have.
+    """
     if media == protobuf.MEDIA_TYPE:
-        return _protobuf(body)
+        return _protobuf(body, most)
     if media in YAML_TYPES:
-        value = read_yaml(body)
+        value = read_yaml(body, most)
     elif media in ("", "application/json", "*/*", "text/plain"):
-        value = read_json(body)
+        value = read_json(body, most)
     else:
         raise unsupported_media(f"the body of the request was in an unknown format: {media}")
     if not isinstance(value, dict):
@@ -43,7 +91,7 @@ def read_object(body: bytes, media: str) -> Json:
     return value
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes, most: int = MOST_VALUES) -> Any:
     if not body.strip():
         raise bad_request("the request needs a body")
     try:
@@ -52,8 +100,8 @@ def read_json(body: bytes) -> Any:
         raise bad_request(f"the body is not JSON: {error}") from None
     # Counting bytes is cheap and sufficient for almost every body.
     brackets = body.count(b"{") + body.count(b"[")
-    if brackets + body.count(b",") > MOST_VALUES and values_in(value) > MOST_VALUES:
-        raise _too_many()
+    if brackets + body.count(b",") > most and values_in(value, most) > most:
+        raise _too_many(most)
     if brackets > MAX_DEPTH and is_deep(value):
         raise _too_deep()
     return value
@@ -63,16 +111,18 @@ def _too_deep() -> StatusError:
     return bad_request(f"the body is nested more than {MAX_DEPTH} deep")
 
 
-def _too_many() -> StatusError:
-    return StatusError(
-        413, "RequestEntityTooLarge", f"the body has more than {MOST_VALUES} fields and list items"
-    )
+def _too_many(most: int) -> StatusError:
+    return _too_large(f"the body has more than {most} fields and list items")
 
 
-def values_in(value: Any) -> int:
-    """The number of fields and list items in a value. Counts little more than MOST_VALUES."""
+def _too_large(message: str) -> StatusError:
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
+def values_in(value: Any, most: int) -> int:
+    """The number of fields and list items in a value. Counts little more than `most`."""
     found, waiting = 0, [value]
-    while waiting and found <= MOST_VALUES:
+    while waiting and found <= most:
         each = waiting.pop()
         if isinstance(each, dict):
             found += len(each)
@@ -83,13 +133,13 @@ def values_in(value: Any) -> int:
     return found
 
 
-def read_yaml(body: bytes) -> Any:
+def read_yaml(body: bytes, most: int = MOST_VALUES) -> Any:
     """The document in the body. JSON is parsed as YAML too."""
     if body.lstrip()[:1] in (b"{", b"["):
-        return read_json(body)
+        return read_json(body, most)
     try:
         text = body.decode()
-        _check_events(text)
+        _check_events(text, most)
         found = load_all(text)
     except (Invalid, RecursionError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
         raise bad_request(f"the body is not YAML: {error}") from None
@@ -98,7 +148,7 @@ def read_yaml(body: bytes) -> Any:
     return found[0]
 
 
-def _check_events(text: str) -> None:
+def _check_events(text: str, most: int) -> None:
     """Reject YAML that is too deep or too large to be composed, before that takes long."""
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
@@ -109,17 +159,17 @@ def _check_events(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         # A field has two events: its key and its value.
-        if count > 2 * MOST_VALUES:
-            raise _too_many()
+        if count > 2 * most:
+            raise _too_many(most)
 
 
-def _protobuf(body: bytes) -> Json:
+def _protobuf(body: bytes, most: int) -> Json:
     try:
         found = protobuf.decoded(body)
         if is_deep(found):
             raise _too_deep()
-        if values_in(found) > MOST_VALUES:
-            raise _too_many()
+        if values_in(found, most) > most:
+            raise _too_many(most)
         return found
     except RecursionError:
         raise _too_deep() from None

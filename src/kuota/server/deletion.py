@@ -18,7 +18,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.core import is_terminated
 
-from .bodies import media_type, read_object
+from .bodies import media_type, most_values, read_object
 from .collection import FOREGROUND, ORPHAN
 from .columns import dig, listed, mapped, parsed_time
 from .kinds import Kind
@@ -56,7 +56,8 @@ def delete_options(request: Request) -> DeleteOptions:
     """The options of a request, from its body or its query."""
     body: Json = {}
     if request.body.strip():
-        body = read_object(request.body, media_type(request.headers))
+        media = media_type(request.headers)
+        body = read_object(request.body, media, most_values(request.user))
     grace = request.number("gracePeriodSeconds")
     if grace is None:
         grace = body.get("gracePeriodSeconds")

@@ -17,7 +17,7 @@ from kuota.api.structure import Cleaning
 
 from . import deletion, wire
 from .admission import Admission, Write, identify
-from .bodies import read_json, read_yaml
+from .bodies import check_size, most_values, read_json, read_yaml
 from .columns import dig
 from .deletion import ANYWHERE, DeleteOptions, PodDeletion
 from .kinds import Kind, Kinds, served_form
@@ -91,6 +91,7 @@ class Rest:
 
     def _create(self, target: Target, obj: Json, warnings: list[str], write: Write) -> Outcome:
         name, resource = obj["metadata"]["name"], target.kind.stored_as
+        check_size(obj, write.user)
         try:
             if write.dry_run:
                 if self._store.get(resource, Key(target.namespace, name)) is not None:
@@ -117,20 +118,20 @@ class Rest:
         if media == APPLY_PATCH:
             return self._apply(target, body, write, force)
         old = self.read(target)
-        patched = self._patched(target, old, media, body)
+        patched = self._patched(target, old, media, body, most_values(write.user))
         new, warnings = self._admission.updated(target, patched, old, write)
         return self._update(target, old, owned(target, old, new, write), warnings, write)
 
-    def _patched(self, target: Target, old: Json, media: str, body: bytes) -> Json:
+    def _patched(self, target: Target, old: Json, media: str, body: bytes, most: int) -> Json:
         """The patched object in the version of the request."""
         current = served_form(target.kind, old, target.version.name)
-        patched = patched_json(current, target.kind, media, body)
+        patched = patched_json(current, target.kind, media, body, most)
         if not isinstance(patched, dict):
             raise bad_request("the patch leaves no object")
         return patched
 
     def _apply(self, target: Target, body: bytes, write: Write, force: bool) -> Outcome:
-        config = read_yaml(body)
+        config = read_yaml(body, most_values(write.user))
         if not isinstance(config, dict):
             raise bad_request("the body must be one object")
         if not write.manager:
@@ -151,6 +152,7 @@ class Rest:
     def _update(
         self, target: Target, old: Json, new: Json, warnings: list[str], write: Write
     ) -> Outcome:
+        check_size(new, write.user, old)
         if write.dry_run:
             revision = {"resourceVersion": old["metadata"]["resourceVersion"]}
             return Outcome(new | {"metadata": new["metadata"] | revision}, tuple(warnings))
@@ -225,15 +227,18 @@ class Rest:
         return kind
 
 
-def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
-    """The document after a patch of this media type."""
+def patched_json(current: Json, kind: Kind, media: str, body: bytes, most: int) -> Any:
+    """The document after a patch of this media type, which has at most so many values."""
     try:
         if media == MERGE_PATCH:
-            return merged(current, _object(body))
+            return merged(current, _object(body, most))
         if media == JSON_PATCH:
-            return json_patch(current, read_json(body))
+            return json_patch(current, read_json(body, most))
         if media == STRATEGIC_PATCH and kind.strategic:
-            found, patch = wire.message_of(str(current["apiVersion"]), kind.kind), _object(body)
+            found, patch = (
+                wire.message_of(str(current["apiVersion"]), kind.kind),
+                _object(body, most),
+            )
             if found is not None:
                 return strategic_merge(current, patch, found)
             return merged(current, patch)
@@ -246,8 +251,8 @@ def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
     )
 
 
-def _object(body: bytes) -> Json:
-    value = read_json(body)
+def _object(body: bytes, most: int) -> Json:
+    value = read_json(body, most)
     if not isinstance(value, dict):
         raise bad_request("a patch of this kind is an object")
     return value

@@ -35,6 +35,8 @@ _ALIASES = {
 }
 
 
+MOST_FIELD_TERMS = 32
+"""The number of requirements of one field selector. No kind has as many selectable fields."""
 _ALWAYS = ("metadata.name", "metadata.namespace")
 _OF_REFERENCE = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
 _OF_POD_SPEC = ("hostNetwork", "nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
@@ -160,7 +162,10 @@ def field_requirements(
 ) -> tuple[FieldRequirement, ...]:
     """Every requirement of a field selector; empty text requires nothing. Raises SelectorError."""
     # Empty terms are ignored, as in Kubernetes.
-    found = tuple(_requirement(term, text) for term in _TERM.findall(text) if term != ",")
+    terms = [term for term in _TERM.findall(text) if term != ","]
+    if len(terms) > MOST_FIELD_TERMS:
+        raise SelectorError(f"a field selector has at most {MOST_FIELD_TERMS} requirements")
+    found = tuple(_requirement(term, text) for term in terms)
     for each in found:
         if supported is not None and each.path not in supported:
             raise SelectorError(f"field label not supported: {each.path}")

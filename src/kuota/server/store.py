@@ -17,9 +17,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-import msgspec
-
 from kuota.api.base import Json, Key
+from kuota.api.canonical_json import canonical_json
 from kuota.steady_time import SHARED
 
 from . import store_schema as schema
@@ -59,7 +58,6 @@ __all__ = [
 ]
 
 # Sorted keys give equal objects equal bytes, and distinguish 1 from true and 1.0.
-_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Store:
@@ -322,4 +320,4 @@ class Store:
 def _at_revision(obj: Json, revision: int) -> tuple[Json, bytes]:
     metadata = {**obj["metadata"], "resourceVersion": str(revision)}
     stamped = {**obj, "metadata": metadata}
-    return stamped, _ENCODER.encode(stamped)
+    return stamped, canonical_json(stamped)

@@ -14,7 +14,7 @@ from kuota.api.managed_fields import manager_name
 
 from . import deletion, jsonpath, pods
 from .admission import Write
-from .bodies import duplicates, media_type, read_object
+from .bodies import duplicates, media_type, most_values, read_object
 from .columns import dig, mapped
 from .credentials import Credentials
 from .fairness import Turn
@@ -88,7 +88,7 @@ class Verbs:
         if verb not in target.kind.verbs or misplaced:
             raise not_allowed(f"{verb} is not served on {target.kind.resource}")
         if not target.kind.kept:
-            body = read_object(request.body, media_type(request.headers))
+            body = self._object(request)
             answer = self._reviews.reviewed(target, body, request.user)
             return answered(answer, 201)
         if verb == "list":
@@ -153,7 +153,7 @@ class Verbs:
         if verb != "create":
             raise not_allowed("a binding can only be created")
         pod = self._rest.read(target)
-        binding = read_object(request.body, media_type(request.headers))
+        binding = self._object(request)
         wanted = pods.bound(target.kind, pod, binding, self._clock())
         if not deletion.dry_run(request):
             self._store.update(target.kind.stored_as, wanted, None)
@@ -163,7 +163,7 @@ class Verbs:
         """Handle an eviction as a deletion. There are no disruption budgets."""
         if verb != "create":
             raise not_allowed("an eviction can only be created")
-        body = read_object(request.body, media_type(request.headers))
+        body = self._object(request)
         inner = msgspec.json.encode(body.get("deleteOptions") or {})
         options = deletion.delete_options(msgspec.structs.replace(request, headers={}, body=inner))
         self._rest.delete(target, options, self._write(request))
@@ -191,7 +191,7 @@ class Verbs:
         if verb != "create":
             raise not_allowed("a token can only be created")
         account = self._rest.read(target)
-        body = read_object(request.body, media_type(request.headers))
+        body = self._object(request)
         wanted_s = token_request(account, body)
         issued = self._credentials.service_accounts.issue(account, request.user, wanted_s)
         return answered(token_response(account, issued, self._clock()), 201)
@@ -216,9 +216,10 @@ class Verbs:
         if verb == "get":
             return answered(current)
         if verb == "update":
-            wanted = read_object(request.body, media_type(request.headers))
+            wanted = self._object(request)
         elif verb == "patch":
-            wanted = patched_json(current, target.kind, media_type(request.headers), request.body)
+            media, most = media_type(request.headers), most_values(request.user)
+            wanted = patched_json(current, target.kind, media, request.body, most)
         else:
             raise not_allowed(f"{verb} is not served on scale")
         plain = Target(target.kind, target.version, target.namespace, target.name)
@@ -232,9 +233,12 @@ class Verbs:
         status, warnings = 201 if outcome.created else 200, (*answer.warnings, *outcome.warnings)
         return msgspec.structs.replace(answer, status=status, warnings=warnings)
 
+    def _object(self, request: Request) -> Json:
+        return read_object(request.body, media_type(request.headers), most_values(request.user))
+
     def _body(self, request: Request) -> tuple[Json, Write]:
         media = media_type(request.headers)
-        body = read_object(request.body, media)
+        body = read_object(request.body, media, most_values(request.user))
         twice = duplicates(request.body, media) if self._checks(request) else []
         return body, self._write(request, twice)
 
