@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.config.duration import Duration
@@ -116,6 +118,16 @@ def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig
         owners=_owners(cfg),
         external=_external(cfg),
         **_readiness(cfg, gates),
+    )
+
+
+def managing_all(config: LifecycleConfig) -> LifecycleConfig:
+    """Return the configuration with every job kind enabled, whatever it says about integrations."""
+    kinds = {each.objects for each in config.registry}
+    owners = config.owners
+    return replace(
+        config,
+        owners=replace(owners, managed=owners.managed | kinds, followed=owners.followed | kinds),
     )
 
 

@@ -70,8 +70,9 @@ def command(
 ) -> None:
     """Show which workloads would get quota, which would wait, and why, without a cluster.
 
-    Reads queues, cohorts, flavors, Nodes, Workloads and Jobs, in either API version. Workloads with
-    quota in their status count as running; all others are submitted in the order of the files.
+    Reads queues, cohorts, flavors, Nodes, Workloads and jobs of all kinds, in either API version.
+    Workloads with quota in their status count as running; all others are submitted in the order of
+    the files.
 
     \b
     Two annotations on a Job or Workload set times, which pass instantly:

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kuota.api.base import Json
-from kuota.api.rules.report import child, text
 from kuota.bridge.devices.claims import Devices
-from kuota.bridge.devices.extended import selected_class
+from kuota.bridge.devices.extended import by_extended_name
 from kuota.bridge.devices.mappings import ClassMapping
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
@@ -41,14 +40,10 @@ class OfferedDevices:
 
     def offered(self, mappings: Mapping[str, ClassMapping]) -> Devices:
         classes = {key_of(each).name: each for each in self._classes.values()}
-        named: dict[str, list[Json]] = {}
-        for each in classes.values():
-            named.setdefault(text(child(each, "spec").get("extendedResourceName")), []).append(each)
-        named.pop("", None)
         return Devices(
             mappings=mappings,
             classes=classes,
-            extended={name: selected_class(each) for name, each in named.items()},
+            extended=by_extended_name(classes.values()),
             templates={key_of(each): each for each in self._templates.values()},
             slices=tuple(self._slices.values()),
             selects=selects,

@@ -35,12 +35,14 @@ from kuota.bridge.jobs.ancestor import NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import Unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown
 from kuota.bridge.jobs.pod_parent import PodParent
-from kuota.bridge.lifecycle_view import lifecycle_config
+from kuota.bridge.lifecycle_view import lifecycle_config, managing_all
 from kuota.engine import model
 from kuota.engine.facts import EngineObject
 from kuota.engine.model import Instant, Struct
 
 from . import nodes
+from .created import completed
+from .devices import offered_devices
 from .faults import RUNS_FOR, SUBMIT_AFTER, duration_of, manifest_faults
 from .jobs import Jobs
 from .objects import NAMESPACED, bound, namespace_object, owners, stored_object
@@ -107,11 +109,12 @@ class _Builder:
         self.cfg = cfg
         self.gates = gates
         self.invalid: list[InvalidObject] = []
-        self.notes: list[str] = []
         self.unqueued: list[UnqueuedJob] = []
-        self.objects = [stored_object(each, gates) for each in objects]
+        made, self.notes = completed(objects)
+        self.objects = [stored_object(each, gates) for each in made]
         self.namespaces = {each.name: each for each in self._namespaces()}
-        self._lifecycle = lifecycle_config(cfg, gates)
+        lifecycle = lifecycle_config(cfg, gates)
+        self._lifecycle = managing_all(lifecycle) if cfg is None else lifecycle
         spaces = map(namespace_object, self.namespaces.values())
         self.jobs = Jobs([*self.objects, *spaces], self._lifecycle)
         self.accounting = settings.accounting(
@@ -119,6 +122,7 @@ class _Builder:
             gates,
             self._of("LimitRange", LimitRange),
             self._of("RuntimeClass", RuntimeClass),
+            offered_devices(objects, cfg),
         )
         self.classes = Classes(
             pods={each.metadata.name: each for each in self._of("PriorityClass", PriorityClass)},
@@ -316,9 +320,12 @@ class _Builder:
         if reason is Unqueued.NAMESPACE and queue_name(job) and kind.queued:
             # Admission suspends a Job with a queue name whatever its namespace.
             self._strand(job, f"stays suspended: {reason}")
-        else:
-            key = Key(namespace_of(job), name_of(job))
-            self.notes.append(f"{text(job.get('kind'))} {key} is not queued: {reason}.")
+            return
+        remedy = ""
+        if reason is Unqueued.INTEGRATION:
+            remedy = f"; add {kind.framework} to integrations.frameworks of the configuration"
+        key = Key(namespace_of(job), name_of(job))
+        self.notes.append(f"{text(job.get('kind'))} {key} is not queued: {reason}{remedy}.")
 
     def _strand(self, job: Json, why: str) -> None:
         key = Key(namespace_of(job), name_of(job))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kuota.api.base import Json
 from kuota.bridge.jobs.kind import JobKey
-from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.bridge.lifecycle_view import LifecycleConfig, managing_all
 from kuota.control.system import System
 from kuota.server.deletion import PodDeletion
 from kuota.server.store import Store
@@ -14,7 +14,7 @@ from .charges import charging_hook
 from .live_pods import LivePods
 from .pod_deletion import MAX_GRACE_S, pod_deletion
 from .pod_quota import MOST_PODS, PodQuota
-from .quota_rules import QuotaRules, managing_all, queueing_all, stored_objects
+from .quota_rules import QuotaRules, queueing_all, stored_objects
 
 
 class QuotaEnforcement:

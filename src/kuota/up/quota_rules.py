@@ -74,16 +74,6 @@ def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
     return look_up
 
 
-def managing_all(config: LifecycleConfig) -> LifecycleConfig:
-    """Return the configuration with every job kind enabled, whatever it says about integrations."""
-    kinds = {each.objects for each in config.registry}
-    owners = config.owners
-    return replace(
-        config,
-        owners=replace(owners, managed=owners.managed | kinds, followed=owners.followed | kinds),
-    )
-
-
 def queueing_all(config: LifecycleConfig) -> LifecycleConfig:
     """Return the configuration in which no Job of a team runs without quota of its own."""
     return replace(

@@ -116,3 +116,12 @@ def _faults(
 
 def _name(device_class: Json) -> str:
     return text(child(device_class, "metadata").get("name"))
+
+
+def by_extended_name(classes: Iterable[Json]) -> dict[str, Json]:
+    """Return the class that Kubernetes selects for each extended resource name."""
+    named: dict[str, list[Json]] = {}
+    for each in classes:
+        named.setdefault(text(child(each, "spec").get("extendedResourceName")), []).append(each)
+    named.pop("", None)
+    return {name: selected_class(each) for name, each in named.items()}
