@@ -8,7 +8,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kuota.api.base import Json
-from kuota.kube.access import ALLOWED_S, DENIED_S, KNOWN_S, MOST, Access, AccessReviews, UserInfo
+from kuota.kube.access import (
+    ALLOWED_S,
+    DENIED_S,
+    KNOWN_S,
+    MOST,
+    UNPROVEN_AT_ONCE,
+    Access,
+    AccessReviews,
+    UserInfo,
+)
 from kuota.kube.resources import Resource
 
 SCRAPE = Access(verb="get", path="/metrics")
@@ -33,6 +42,7 @@ class Server:
 
     def __init__(self) -> None:
         self.allowed = {"ann"}
+        self.valid = "t"
         self.asked: list[Json] = []
 
     async def create(self, resource: Resource, obj: Json, **_: Any) -> Json:
@@ -40,7 +50,7 @@ class Server:
         spec = obj["spec"]
         if resource.kind == "TokenReview":
             user = {"username": "ann", "groups": ["red"], "extra": {"site": ["a"]}}
-            return obj | {"status": {"authenticated": spec["token"] == "t", "user": user}}
+            return obj | {"status": {"authenticated": spec["token"] == self.valid, "user": user}}
         return obj | {"status": {"allowed": spec["user"] in self.allowed}}
 
 
@@ -95,11 +105,68 @@ def test_what_is_kept_is_bounded_and_holds_no_token() -> None:
         reviews, server, _ = made()
         for number in range(MOST + 10):
             await reviews.user(f"guess-{number}")
-        kept = reviews._users._until
+        kept = reviews._invalid._until
         assert MOST == len(kept)
         assert not any(b"guess" in each for each in kept)
         await reviews.user("guess-0")
         assert MOST + 11 == len(server.asked)
+
+    asyncio.run(story())
+
+
+class SlowServer(Server):
+    """Reviews no token but the valid one until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = asyncio.Event()
+
+    async def create(self, resource: Resource, obj: Json, **options: Any) -> Json:
+        answer = await super().create(resource, obj, **options)
+        if obj["spec"].get("token") != "t":
+            await self.release.wait()
+        return answer
+
+
+def test_a_flood_of_wrong_tokens_is_reviewed_piecemeal_and_delays_no_proven_one() -> None:
+    async def story() -> None:
+        server, clock = SlowServer(), Clock()
+        reviews = AccessReviews(server, clock)  # type: ignore[arg-type]
+        assert await reviews.user("t") is not None
+        guesses = [asyncio.create_task(reviews.user(f"guess-{each}")) for each in range(100)]
+        await asyncio.sleep(0)
+        assert 1 + UNPROVEN_AT_ONCE == len(server.asked)
+        clock.at += KNOWN_S + 1
+        assert await reviews.user("t") is not None
+        server.release.set()
+        assert [None] * 100 == await asyncio.gather(*guesses)
+
+    asyncio.run(story())
+
+
+def test_wrong_tokens_evict_no_valid_ones() -> None:
+    async def story() -> None:
+        reviews, server, _ = made()
+        await reviews.user("t")
+        for number in range(MOST + 10):
+            await reviews.user(f"guess-{number}")
+        asked = len(server.asked)
+        assert await reviews.user("t") is not None
+        assert asked == len(server.asked)
+
+    asyncio.run(story())
+
+
+def test_a_token_that_was_revoked_counts_as_unproven_again() -> None:
+    async def story() -> None:
+        reviews, server, clock = made()
+        await reviews.user("t")
+        server.valid = "another"
+        clock.at += KNOWN_S + 1
+        assert await reviews.user("t") is None
+        asked = len(server.asked)
+        assert await reviews.user("t") is None
+        assert asked == len(server.asked)
 
     asyncio.run(story())
 

@@ -29,7 +29,7 @@ MOST_PER_OWNER = 50
 """The most codes, and the most sessions, of one user and the service accounts of this user."""
 FAILURES = 20
 FAILURES_S = 60.0
-"""A peer with this many failed sign-ins in this time has to wait."""
+"""A peer with this many failed sign-ins in this time is told to wait after each further one."""
 _MOST_PEERS = 1000
 
 
@@ -118,7 +118,7 @@ class FailureLimit:
         self._failures: dict[str, deque[float]] = {}
 
     def exceeded(self, peer: str) -> bool:
-        """Whether the peer has to wait before it tries again."""
+        """Whether the peer failed too often. This says nothing about its next attempt."""
         recent = self._failures.get(peer)
         if recent is None:
             return False

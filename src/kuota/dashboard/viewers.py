@@ -111,20 +111,17 @@ class Viewers:
         return await self._access.user(viewer.credential)
 
     async def sign_in(self, request: web.BaseRequest, body: bytes) -> web.Response:
-        """Begin a session. Raises Refusal for a wrong code or token, and for too many of them."""
+        """Begin a session. Raises Refusal for a wrong code or token."""
         check_origin(request)
         check_json(request)
         wanted = _parsed(body)
         peer = _peer(request)
-        redeemed = self._sessions.redeem(wanted.code) if wanted.code else None
-        credential = redeemed[1] if redeemed is not None else None
-        # A valid code is always accepted: others at the same address must not prevent it.
-        if credential is None and self._failures.exceeded(peer):
-            raise too_many("too many failed attempts to sign in; wait a minute and try again")
-        if wanted.token and credential is None:
-            credential = BearerToken(wanted.token.strip())
+        credential = self._credential(wanted)
         user = await self._user(credential)
+        # A valid code or token is always accepted: others at the same address must not prevent it.
         if credential is None or user is None:
+            if self._failures.exceeded(peer):
+                raise too_many("too many failed attempts to sign in; wait a minute and try again")
             self._failures.failed(peer)
             raise unauthorized(_wrong(wanted))
         self._sessions.end(cookie_of(request))
@@ -132,6 +129,13 @@ class Viewers:
         value = self._sessions.begin(user.name, credential, flow_of(user))
         _set_cookie(request, response, value, int(SESSION_S))
         return response
+
+    def _credential(self, wanted: SignIn) -> Credential | None:
+        """Return the credential, and use a code up; None for a wrong code."""
+        if wanted.token:
+            return BearerToken(wanted.token.strip())
+        redeemed = self._sessions.redeem(wanted.code)
+        return redeemed[1] if redeemed is not None else None
 
     def sign_out(self, request: web.BaseRequest) -> web.Response:
         """End the session of the request."""

@@ -2,11 +2,14 @@
 """Authenticates and authorizes callers of our own servers, through the API server.
 
 Results are cached for a short time, as other Kubernetes extensions do, so that frequent scrapes do
-not cause a request each. Tokens are not stored, only their digests.
+not cause a request each. Tokens are not stored, only their digests. Anybody can send invalid
+tokens: they take no room in the cache from valid ones, and only a few tokens are reviewed at a
+time. A token that was valid before does not wait for them.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable
 from hashlib import sha256
 from typing import Generic, TypeVar
@@ -32,6 +35,9 @@ ALLOWED_S = 300.0
 DENIED_S = 30.0
 MOST = 1024
 """The maximum number of cached results of each kind, by default."""
+
+UNPROVEN_AT_ONCE = 16
+"""How many tokens that were never valid before are reviewed at the same time."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -84,7 +90,9 @@ class AccessReviews:
         self._client = client
         clock = clock or SystemClock()
         self._longest_s = longest_s
-        self._users: _TtlCache[bytes, UserInfo | None] = _TtlCache(clock, most)
+        self._users: _TtlCache[bytes, UserInfo] = _TtlCache(clock, most)
+        self._invalid: _TtlCache[bytes, None] = _TtlCache(clock, MOST)
+        self._unproven = asyncio.Semaphore(UNPROVEN_AT_ONCE)
         self._answers: _TtlCache[tuple[UserInfo, Access], bool] = _TtlCache(clock, most)
 
     async def user(self, token: str) -> UserInfo | None:
@@ -93,12 +101,24 @@ class AccessReviews:
             at = sha256(token.encode()).digest()
         except UnicodeEncodeError:
             return None  # No token, and JSON cannot represent it.
+        if at not in self._users and not self._users.had(at):
+            async with self._unproven:
+                return await self._user(at, token)
+        return await self._user(at, token)
+
+    async def _user(self, at: bytes, token: str) -> UserInfo | None:
+        """Return the user of the token with this digest."""
         if at in self._users:
             return self._users[at]
+        if at in self._invalid:
+            return None
         answer = await self._asked(TOKEN_REVIEWS, {"token": token})
-        found = _person(answer.get("user") or {}) if answer.get("authenticated") else None
-        kept_s = KNOWN_S if found is not None else DENIED_S
-        self._users.put(at, found, min(kept_s, self._longest_s))
+        if not answer.get("authenticated"):
+            self._users.remove(at)
+            self._invalid.put(at, None, min(DENIED_S, self._longest_s))
+            return None
+        found = _person(answer.get("user") or {})
+        self._users.put(at, found, min(KNOWN_S, self._longest_s))
         return found
 
     async def allows(self, user: UserInfo, access: Access) -> bool:
@@ -148,6 +168,13 @@ class _TtlCache(Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         return self._until[key][1]
+
+    def had(self, key: K) -> bool:
+        """Whether there is a result, even if it has expired."""
+        return key in self._until
+
+    def remove(self, key: K) -> None:
+        self._until.pop(key, None)
 
     def put(self, key: K, value: V, seconds: float) -> None:
         self._until.pop(key, None)
