@@ -14,7 +14,8 @@ from kuota.api.crds import KINDS
 from kuota.bridge.jobs.kind import JobKind, referred
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.control.checks.multikueue.objects import CLUSTER_PROFILES
-from kuota.install.deployment import DIGEST
+from kuota.controller import history as history_part
+from kuota.install.deployment import DIGEST, SECRET
 from kuota.install.objects import definitions, hooks, objects, parts, resource_of
 from kuota.install.rbac import history_roles
 from kuota.install.settings import CONFIG, CONTROLLER, NAMESPACE, Settings, Unusable, settings
@@ -137,6 +138,18 @@ def test_the_recorder_of_the_history_only_reads_workloads_and_quotas() -> None:
     assert ["v1alpha1.history.kuota.dev"] == published["resourceNames"]
     (read,) = roles["kueue-history-reader-role"]["rules"]
     assert (["history.kuota.dev"], ["get", "list"]) == (read["apiGroups"], read["verbs"])
+
+
+def test_the_recorder_reads_the_secret_of_its_own_certificate_only() -> None:
+    granted = [
+        rule.get("resourceNames")
+        for each in history_roles(Settings(history=True))
+        for rule in each.get("rules") or ()
+        if {"secrets", "*"} & set(rule.get("resources", ())) and rule["apiGroups"] == [""]
+    ]
+    assert [[history_part.SECRET]] == granted
+    assert history_part.SECRET == _of_history(Settings(history=True))["Secret"]["metadata"]["name"]
+    assert SECRET != history_part.SECRET
 
 
 def test_two_pods_by_default_of_which_one_must_stay() -> None:

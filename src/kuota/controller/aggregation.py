@@ -29,13 +29,15 @@ _log = logging.getLogger(__name__)
 class Aggregation(msgspec.Struct, frozen=True):
     """The Service and the APIServices of a server, and its name in logs.
 
-    `entry` is the prefix of its certificate's keys in the Secret of the webhooks.
+    Its certificate is in `secret`, or else in the Secret of the webhooks, under keys with the
+    prefix `entry`.
     """
 
     name: str
     service: str
-    entry: str
     api_services: tuple[str, ...]
+    secret: str = ""
+    entry: str = ""
 
 
 async def serve(
@@ -78,7 +80,7 @@ async def _manage(
     certs = settings.config.internal_cert_management or InternalCertManagement()
     wanted = Wanted(
         namespace=settings.namespace,
-        secret=certs.webhook_secret_name or SECRET,
+        secret=of.secret or certs.webhook_secret_name or SECRET,
         service=of.service,
         api_services=tuple(readable),
         entry=of.entry,

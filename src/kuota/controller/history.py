@@ -16,8 +16,8 @@ from .flags import Settings
 from .leadership import Leadership
 
 SERVICE = "kueue-history-server"
-ENTRY = "history-"
-"""The prefix of this certificate's keys in the Secret of the webhooks."""
+SECRET = "kueue-history-server-cert"
+"""The Secret with the certificate. The key of the webhooks is not for this process to read."""
 LEASE_SUFFIX = "-history"
 """What distinguishes the Lease of recorders from that of the controllers."""
 
@@ -67,5 +67,5 @@ class HistoryPart:
         from .history_server import HistoryServer
 
         server = HistoryServer(self._address, self._client, self._clock)
-        of = Aggregation("the history", SERVICE, ENTRY, (f"{VERSION}.{GROUP}",))
+        of = Aggregation("the history", SERVICE, (f"{VERSION}.{GROUP}",), secret=SECRET)
         await serve(server, of, at, self._settings, self._client, self._clock)

@@ -47,5 +47,5 @@ class VisibilityPart:
         server = VisibilityServer(api, explanations, self._client, self._clock, pods)
         own = f"{explanation.VERSION}.{explanation.GROUP}"
         named = (*(f"{each}.{GROUP}" for each in VERSIONS), own)
-        of = Aggregation("the visibility API", SERVICE, ENTRY, named)
+        of = Aggregation("the visibility API", SERVICE, named, entry=ENTRY)
         await serve(server, of, at, self._settings, self._client, self._clock)

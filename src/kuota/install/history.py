@@ -18,7 +18,15 @@ from .deployment import (
 )
 from .network import HISTORY, PROBE_PORT, VISIBILITY_PORT, api_service
 from .rbac import history_roles
-from .settings import CONFIG_KEY, HISTORY_ACCOUNT, PREFIX, Settings, named, named_object
+from .settings import (
+    CONFIG_KEY,
+    HISTORY_ACCOUNT,
+    HISTORY_SECRET,
+    PREFIX,
+    Settings,
+    named,
+    named_object,
+)
 
 SERVICE = named("history-server")
 _FOLDER = "/var/lib/kuota"
@@ -34,6 +42,8 @@ def history(settings: Settings) -> list[Json]:
     return [
         _object(settings, "v1", "ServiceAccount", HISTORY_ACCOUNT),
         *history_roles(settings),
+        # The recorder stores its certificate in it.
+        _object(settings, "v1", "Secret", HISTORY_SECRET),
         *_volume_claim(settings),
         _service(settings),
         *_network_policy(settings),

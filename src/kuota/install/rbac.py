@@ -25,7 +25,14 @@ from kuota.webhook.manifests import MUTATING_NAME, VALIDATING_NAME
 
 from .deployment import SECRET
 from .network import EXPLANATIONS, HISTORY, api_services
-from .settings import CONTROLLER, HISTORY_ACCOUNT, Settings, named, named_object
+from .settings import (
+    CONTROLLER,
+    HISTORY_ACCOUNT,
+    HISTORY_SECRET,
+    Settings,
+    named,
+    named_object,
+)
 
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -114,7 +121,7 @@ def history_roles(settings: Settings) -> list[Json]:
     ]
     group = "coordination.k8s.io"
     stored = [
-        _rule("", "secrets", f"{_WATCH} update", SECRET),
+        _rule("", "secrets", f"{_WATCH} update", HISTORY_SECRET),
         _rule(group, "leases", "create"),
         _rule(group, "leases", "get update", f"{LEASE}-history"),
     ]

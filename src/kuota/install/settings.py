@@ -142,6 +142,9 @@ def named(suffix: str) -> str:
 HISTORY_ACCOUNT = named("history")
 """The name of the Deployment of the history, its ServiceAccount and related objects."""
 
+HISTORY_SECRET = named("history-server-cert")
+"""The Secret with the certificate of the history."""
+
 CONTROLLER = named("controller-manager")
 """The name of the Deployment, its ServiceAccount and related objects."""
 
