@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.utilization.dcgm import (
-    QUERY,
     DeviceSample,
     Unreadable,
     exporter_samples,
     prometheus_samples,
+    query,
 )
 from kuota.utilization.exporters import SourceReader
 from kuota.utilization.sources import DeviceSources
@@ -92,6 +92,8 @@ def test_values_outside_of_the_range_are_left_out() -> None:
         assert [] == exporter_samples(f"{text}{value}\n")
 
 
+_SELECTOR = 'job="dcgm-exporter",namespace="gpu-operator"'
+
 Answer = Callable[[web.Request], web.StreamResponse]
 
 
@@ -108,7 +110,7 @@ def _read(answer: Answer, times: int = 1, prometheus: bool = False) -> list[Devi
             url = str(server.make_url("/metrics"))
             sources = DeviceSources(exporters=(url,))
             if prometheus:
-                sources = DeviceSources(prometheus=str(server.make_url("")))
+                sources = DeviceSources((), str(server.make_url("")), _SELECTOR)
             reader = SourceReader(sources)
             for _ in range(times):
                 found = await reader.read()
@@ -125,12 +127,59 @@ def test_an_exporter_is_read_over_http() -> None:
     assert 4 == len(_read(answer))
 
 
-def test_prometheus_is_asked_for_both_metrics() -> None:
+def test_prometheus_is_asked_for_both_metrics_of_the_selected_exporters() -> None:
+    wanted = (
+        '{__name__=~"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_PROF_GR_ENGINE_ACTIVE",'
+        'job="dcgm-exporter",namespace="gpu-operator"}'
+    )
+    assert wanted == query(_SELECTOR)
+
     def answer(request: web.Request) -> web.Response:
-        assert ("/api/v1/query", QUERY) == (request.path, request.query["query"])
+        assert ("/api/v1/query", wanted) == (request.path, request.query["query"])
         return web.Response(text=json.dumps({"data": {"result": []}}))
 
     assert [] == _read(answer, prometheus=True)
+
+
+_PROMETHEUS = "http://prometheus:9090"
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "",
+        "job",
+        "job=dcgm-exporter",
+        'job=""',
+        'job=~".*"',
+        'job!="x"',
+        'job="a",',
+        'job="a"} or {job="b"',
+        'job="a" or job="b"',
+        'job="a"b"',
+        '__name__="DCGM_FI_DEV_GPU_UTIL"',
+        'job="a",exported_namespace="team"',
+        'exported_job="dcgm-exporter"',
+        "job='a'",
+    ],
+)
+def test_series_of_any_scraped_pod_are_not_believed(selector: str) -> None:
+    assert DeviceSources((), _PROMETHEUS, selector).faults()
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        _SELECTOR,
+        'job="a"',
+        ' job = "a" , instance =~ "10[.].*" ',
+        r'job="a\"b,c"',
+        'job="a",pod!="b"',
+    ],
+)
+def test_exporters_are_selected_by_labels_of_their_targets(selector: str) -> None:
+    assert [] == DeviceSources((), _PROMETHEUS, selector).faults()
+    assert DeviceSources(("http://dcgm:9400/metrics",), "", selector).faults()
 
 
 @pytest.mark.parametrize(
@@ -169,5 +218,5 @@ def test_an_unreachable_exporter_does_not_hide_others() -> None:
 
 
 def test_faults_of_urls_are_reported_at_once() -> None:
-    assert [] == DeviceSources(("http://dcgm:9400/metrics",), "https://prom").faults()
-    assert 3 == len(DeviceSources(("dcgm:9400", "ftp://x"), "http://:99999").faults())
+    assert [] == DeviceSources(("http://dcgm:9400/metrics",), "https://prom", _SELECTOR).faults()
+    assert 3 == len(DeviceSources(("dcgm:9400", "ftp://x"), "http://:99999", _SELECTOR).faults())

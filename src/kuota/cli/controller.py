@@ -71,6 +71,12 @@ from .plugins import load_plugins
     metavar="URL",
     help="Read the utilization of GPUs from a Prometheus that scrapes dcgm-exporters.",
 )
+@click.option(
+    "--dcgm-selector",
+    default="",
+    metavar="MATCHERS",
+    help='The labels of the dcgm-exporters in that Prometheus, such as job="dcgm-exporter".',
+)
 @idle_options
 @click.option("--zap-log-level", "log_level", default="", metavar="LEVEL")
 @click.option("--zap-encoder", "log_encoder", default="", metavar="json|console")

@@ -80,6 +80,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     plain_metrics: bool = False
     dcgm_exporter: tuple[str, ...] = ()
     dcgm_prometheus: str = ""
+    dcgm_selector: str = ""
     idle_below: float = IdlePolicy().threshold_percent
     idle_after: float = IdlePolicy().after_s
     dashboard_address: str = ""
@@ -164,7 +165,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
     except ConfigError as error:
         faults.append(str(error))
     dashboard = _dashboard(flags, parts, faults)
-    sources = DeviceSources(flags.dcgm_exporter, flags.dcgm_prometheus)
+    sources = DeviceSources(flags.dcgm_exporter, flags.dcgm_prometheus, flags.dcgm_selector)
     faults += [f"--dcgm-exporter, --dcgm-prometheus: {each}" for each in sources.faults()]
     if flags.plain_metrics:
         faults += _plain_faults(config.metrics.bind_address)

@@ -19,7 +19,11 @@ UTILIZATION = "DCGM_FI_DEV_GPU_UTIL"
 """The utilization in percent. MIG instances do not have it."""
 ACTIVITY = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 """The share of the time in which the graphics engine was active, from 0 to 1."""
-QUERY = f'{{__name__=~"{UTILIZATION}|{ACTIVITY}"}}'
+
+
+def query(selector: str) -> str:
+    """Return the PromQL query of both metrics of the exporters that label matchers select."""
+    return f'{{__name__=~"{UTILIZATION}|{ACTIVITY}",{selector}}}'
 
 
 class Unreadable(ValueError):
@@ -64,7 +68,7 @@ def exporter_samples(text: str) -> list[DeviceSample]:
 
 
 def prometheus_samples(answer: Json) -> list[DeviceSample]:
-    """Return the allocated devices in the answer of Prometheus to `QUERY`. Raises Unreadable."""
+    """Return the allocated devices in the answer of Prometheus to `query`. Raises Unreadable."""
     try:
         results = msgspec.convert(answer, _PrometheusAnswer).data.result
         found = [(each.metric["__name__"], each.metric, float(each.value[1])) for each in results]

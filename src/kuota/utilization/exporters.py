@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from .dcgm import QUERY, DeviceSample, Unreadable, exporter_samples, prometheus_samples
+from .dcgm import DeviceSample, Unreadable, exporter_samples, prometheus_samples, query
 from .sources import DeviceSources
 
 TIMEOUT_S = 10.0
@@ -36,7 +36,7 @@ class SourceReader:
             urls = [at for each in self._sources.exporters for at in await self._addresses(each)]
             found = list(await asyncio.gather(*(self._exporter(session, *at) for at in urls)))
             if self._sources.prometheus:
-                found.append(await self._prometheus(session, self._sources.prometheus))
+                found.append(await self._prometheus(session))
         return [sample for each in found for sample in each]
 
     async def _addresses(self, url: str) -> list[tuple[str, str]]:
@@ -71,10 +71,11 @@ class SourceReader:
         self._worked(url)
         return samples
 
-    async def _prometheus(self, session: aiohttp.ClientSession, url: str) -> Sequence[DeviceSample]:
+    async def _prometheus(self, session: aiohttp.ClientSession) -> Sequence[DeviceSample]:
+        url, wanted = self._sources.prometheus, query(self._sources.selector)
         try:
             at = f"{url.rstrip('/')}/api/v1/query"
-            body = await self._fetch(session, at, urlsplit(url).netloc, {"query": QUERY})
+            body = await self._fetch(session, at, urlsplit(url).netloc, {"query": wanted})
             samples = prometheus_samples(msgspec.json.decode(body))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             self._failed(url, _words(error))
