@@ -55,9 +55,9 @@ class ClusterDashboard:
         async with browser.get(self.url("api/session"), headers=headers) as response:
             return await response.json() if response.status == 200 else None
 
-    async def first_event(self, browser: aiohttp.ClientSession, query: str) -> str:
+    async def first_event(self, browser: aiohttp.ClientSession, query: str, **more: str) -> str:
         """The first event of a stream, as text."""
-        url, headers = self.url(f"api/stream?{query}"), {"Accept": "text/event-stream"}
+        url, headers = self.url(f"api/stream?{query}"), {"Accept": "text/event-stream", **more}
         async with browser.get(url, headers=headers) as response:
             assert 200 == response.status
             return (await response.content.readuntil(b"\n\n")).decode()

@@ -12,10 +12,16 @@ import trustme
 
 from controller.dashboards import TRUSTING, ClusterDashboard, cluster_dashboard
 from dashboard.events import put_queues, put_workload
+from dashboard.pods import log, put_pod
 from dashboard.served import Served, serving
+from kuota.api.base import Key
+from kuota.controller.dashboard import ClusterAccess
 from kuota.controller.flags import DashboardSettings
+from kuota.kube.access import Access, UserInfo
 from kuota.kube.config import Connection, Secret, User
+from kuota.kube.resources import NAMESPACES
 
+CARL = {"X-Remote-User": "carl", "X-Remote-Group": "vision"}
 ANN = {"X-Remote-User": "ann", "X-Remote-Group": "vision"}
 
 
@@ -26,12 +32,11 @@ def telling(
     """Run a story with a dashboard in front of the embedded server."""
 
     async def work(served: Served) -> None:
-        own = User(token=Secret("admin-token"))
-        connection = Connection(server=served.base, user=own)
+        connection = Connection(server=served.base, user=User(token=Secret("admin-token")))
         async with cluster_dashboard(connection, wanted) as dashboard:
             await story(dashboard, served)
 
-    serving(work)
+    serving(work, logs=log)
 
 
 def presenting(authority: trustme.CA, name: str) -> ssl.SSLContext:
@@ -132,5 +137,72 @@ def test_a_proxied_user_needs_the_value_of_the_page_for_changes() -> None:
             headers = {**admin, "X-Kuota-CSRF": csrf}
             async with browser.post(url, json=stop, headers=headers) as response:
                 assert 200 == response.status, await response.text()
+
+    telling(story, wanted)
+
+
+def test_a_proxied_user_reads_logs_after_a_review_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kuota.dashboard.logs.CHECK_S", 0.05)
+    monkeypatch.setattr("kuota.controller.dashboard.REVIEW_S", 0.05)
+    authority = trustme.CA()
+    wanted = DashboardSettings(proxy_authority=authority.cert_pem.bytes().decode())
+
+    async def story(dashboard: ClusterDashboard, served: Served) -> None:
+        await put_pod(served, "vision", "train-0")
+        await put_pod(served, "speech", "secret")
+        async with dashboard.browser(tls=presenting(authority, "proxy")) as browser:
+            url = dashboard.url("api/logs?namespace=vision&pod=train-0")
+            async with browser.get(url, headers=ANN) as response:
+                assert (200, True) == (response.status, "train-0" in await response.text())
+            for pod, status in (("speech&pod=secret", 403), ("speech&pod=absent", 403)):
+                other = dashboard.url(f"api/logs?namespace={pod}")
+                async with browser.get(other, headers=ANN) as response:
+                    assert (status, True) == (response.status, "may not" in await response.text())
+            async with browser.get(f"{url}x", headers=ANN) as response:
+                assert 404 == response.status
+            async with browser.get(f"{url}&follow=true", headers=ANN) as response:
+                assert b"train-0" in await response.content.readline()
+                patch = {"metadata": {"labels": {"kuota.dev/team": "speech"}}}
+                await served.client.patch(NAMESPACES, Key("", "vision"), patch)
+                await response.content.read()
+            async with browser.get(url, headers=ANN) as response:
+                assert 403 == response.status
+
+    telling(story, wanted)
+
+
+def test_the_log_of_a_token_is_never_read_with_the_power_of_the_dashboard() -> None:
+    async def story(dashboard: ClusterDashboard, served: Served) -> None:
+        await put_pod(served, "speech", "secret")
+        async with dashboard.browser("ann-token") as browser:
+            url = dashboard.url("api/logs?namespace=speech&pod=secret")
+            async with browser.get(url, headers={"X-Remote-User": "bob"}) as response:
+                assert (403, False) == (response.status, "script" in await response.text())
+
+    telling(story)
+
+
+def test_a_proxied_user_gets_explanations_after_a_review(monkeypatch: pytest.MonkeyPatch) -> None:
+    allows = ClusterAccess.allows
+
+    async def stricter(access: ClusterAccess, user: UserInfo, wanted: Access) -> bool:
+        """Explanations are not for carl."""
+        denied = user.name == "carl" and wanted.subresource == "explanation"
+        return not denied and await allows(access, user, wanted)
+
+    monkeypatch.setattr(ClusterAccess, "allows", stricter)
+    authority = trustme.CA()
+    wanted = DashboardSettings(proxy_authority=authority.cert_pem.bytes().decode())
+
+    async def story(dashboard: ClusterDashboard, served: Served) -> None:
+        await put_queues(served)
+        await put_workload(served, "vision", "mine")
+        # This server has no explanations. That it was asked for one shows that ann may read it.
+        for headers, note in ((ANN, "does not serve"), (CARL, "you may not get")):
+            async with dashboard.browser(tls=presenting(authority, "proxy")) as browser:
+                query = "view=workload&namespace=vision&name=mine"
+                assert note in await dashboard.first_event(browser, query, **headers)
 
     telling(story, wanted)

@@ -3,49 +3,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from dashboard.events import put_queues
+from dashboard.pods import log, put_pod
 from dashboard.served import TOKENS, Served, bearer, serving
-from kuota.api.base import Json, Key
+from kuota.api.base import Key
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, Progress
 from kuota.history.records import PREEMPTED, JobRecord, Run
 from kuota.history.turns import ReportTurns
-from kuota.kube.resources import NAMESPACES, PODS
-from kuota.server.pods import LogOptions
+from kuota.kube.resources import NAMESPACES
 from kuota.server.requests import User
 from kuota.server.tokens import EVERYBODY, TokenFile, Tokens
-
-
-async def log(pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
-    """Two lines, and an endless silence after them if the log is followed."""
-    yield f"{pod['metadata']['name']} <script>alert(1)</script>\n".encode()
-    yield f"tail={options.tail_lines}\n".encode()
-    if options.follow:
-        await asyncio.Event().wait()
-
-
-async def put_pod(served: Served, namespace: str, name: str) -> None:
-    pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
-    pod["metadata"]["namespace"] = namespace
-    pod["spec"] = {"containers": [{"name": "main", "image": "none"}]}
-    await served.client.create(PODS, pod)
-    running: Json = {
-        "name": "main",
-        "image": "none",
-        "imageID": "",
-        "ready": True,
-        "restartCount": 0,
-    }
-    running["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-    status = {"phase": "Running", "containerStatuses": [running]}
-    await served.client.patch(PODS, Key(namespace, name), {"status": status}, subresource="status")
 
 
 def test_a_log_is_plain_text() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kuota.install.dashboard import dashboard, dashboard_rules
 from kuota.install.objects import parts
 from kuota.install.settings import Settings, settings
@@ -27,13 +29,49 @@ def test_its_role_changes_nothing_and_reads_no_secrets_or_logs() -> None:
     assert not {"secrets", "pods/log", "configmaps", "*"} & read
 
 
-def test_with_actions_it_may_patch_queues_and_workloads_and_record_events() -> None:
-    found = dashboard_rules(actions=True)
-    written = {
-        (name, verb) for each in found for name in each["resources"] for verb in each["verbs"]
-    }
-    assert {("workloads", "patch"), ("clusterqueues", "patch"), ("events", "create")} <= written
-    assert not {verb for _, verb in written} & {"delete", "update", "*"}
+def _granted(**chosen: bool) -> set[tuple[str, str]]:
+    found = dashboard_rules(**chosen)
+    return {(name, verb) for each in found for name in each["resources"] for verb in each["verbs"]}
+
+
+def test_users_with_a_token_act_themselves_and_the_dashboard_only_records_it() -> None:
+    assert {("events", "create")} == _granted(actions=True) - _granted(actions=False)
+
+
+def test_for_users_behind_a_proxy_it_reads_logs_and_with_actions_it_patches() -> None:
+    read = _granted(actions=False, proxy=True) - _granted(actions=False)
+    assert {("pods/log", "get"), ("workloads/explanation", "get"), ("events", "list")} == read
+    acting = _granted(actions=True, proxy=True) - _granted(actions=True) - read
+    kinds = ("clusterqueues", "localqueues", "workloads")
+    assert {(each, "patch") for each in kinds} == acting
+    granted = _granted(actions=True, proxy=True)
+    assert not {verb for _, verb in granted} & {"delete", "update", "impersonate", "*"}
+
+
+def test_the_role_of_an_installation_depends_on_its_settings() -> None:
+    def verbs(**chosen: Any) -> set[str]:
+        made = dashboard(Settings(dashboard=True, **chosen))
+        role = next(each for each in made if each["kind"] == "ClusterRole")
+        return {verb for rule in role["rules"] for verb in rule["verbs"]}
+
+    assert "patch" not in verbs()
+    assert "patch" not in verbs(dashboard_actions=True)
+    assert "patch" not in verbs(dashboard_proxy_secret="ca")
+    assert "patch" in verbs(dashboard_actions=True, dashboard_proxy_secret="ca")
+
+
+def test_the_authority_of_proxies_is_mounted_without_its_key() -> None:
+    chosen = Settings(
+        dashboard=True, dashboard_proxy_secret="ca", dashboard_proxy_names="front,back"
+    )
+    made = next(each for each in dashboard(chosen) if each["kind"] == "Deployment")
+    pod = made["spec"]["template"]["spec"]
+    volume = next(each for each in pod["volumes"] if each["name"] == "proxy-ca")
+    items = [{"key": "ca.crt", "path": "ca.crt"}]
+    assert {"secretName": "ca", "items": items} == volume["secret"]
+    arguments = pod["containers"][0]["args"]
+    assert "--dashboard-proxy-ca=/etc/kuota/dashboard/proxy/ca.crt" in arguments
+    assert "--dashboard-proxy-names=front,back" in arguments
 
 
 def test_its_pod_runs_only_the_part_dashboard() -> None:

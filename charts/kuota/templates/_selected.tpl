@@ -19,6 +19,7 @@ control-plane: controller-manager
 {{- end }}
 {{- with .Values.deviceMetrics.prometheus }}
 - --dcgm-prometheus={{ . }}
+- {{ printf "--dcgm-selector=%s" $.Values.deviceMetrics.prometheusSelector | quote }}
 {{- end }}
 {{- if or .Values.deviceMetrics.dcgmExporter .Values.deviceMetrics.prometheus }}
 - --idle-below={{ .Values.deviceMetrics.idleBelowPercent }}

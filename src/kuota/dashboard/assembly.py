@@ -85,7 +85,7 @@ def assembled(given: Surroundings) -> AssembledDashboard:
     dashboard.readers |= {
         "session": SessionPage(scopes, server=given.server, actions=given.actions).answer,
         "stream": Streams(feed, scopes, viewers, catalog.find, open_streams).answer,
-        "logs": Logs(given.access, viewers, open_streams).answer,
+        "logs": Logs(given.access, given.client, viewers, open_streams).answer,
     }
     acting = ActionRequests(given.access, given.client, enabled=given.actions)
     dashboard.writers["actions"] = acting.answer

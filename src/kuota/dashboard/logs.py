@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the log of a pod, which the API server serves to the viewer with its own permissions."""
+"""Sends the log of a pod to those who may read it.
+
+The API server serves the log to the token of the viewer. A viewer whom an authenticating proxy
+named has no token here: the API server is asked whether this viewer may read the log, and then
+serves it to the dashboard itself, whose role has this permission only if a proxy is configured.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 
 from aiohttp import web
 
 from kuota.api.base import Key
 from kuota.kube.access import Access as AccessRequest
 from kuota.kube.client import Client
-from kuota.kube.errors import KubeError, NotFound
+from kuota.kube.errors import Forbidden, KubeError, NotFound
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import ARCHIVED_PODS
 
-from .access import Access
+from .access import Access, ProxiedUser
 from .responses import SECURITY_HEADERS, bad_request
 from .stream import STALL_S, OpenStreams
 from .viewers import Viewer, Viewers
@@ -33,8 +38,11 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 class Logs:
     """Serves logs of pods, also of deleted ones where the server keeps those."""
 
-    def __init__(self, access: Access, viewers: Viewers, open_streams: OpenStreams) -> None:
+    def __init__(
+        self, access: Access, client: Client, viewers: Viewers, open_streams: OpenStreams
+    ) -> None:
         self._access = access
+        self._client = client
         self._viewers = viewers
         self._open = open_streams
 
@@ -43,7 +51,7 @@ class Logs:
         key, options = _parsed(request)
         async with (
             self._open.one_more(viewer.user),
-            self._access.client(viewer.credential) as client,
+            self._reader(viewer, key) as client,
             aclosing(await _opened(client, key, options)) as pieces,
         ):
             headers = {**SECURITY_HEADERS, "Cache-Control": "no-store", "Content-Type": _TEXT}
@@ -51,25 +59,40 @@ class Logs:
             await response.prepare(request)
             sending = asyncio.create_task(_sent(response, pieces))
             try:
-                await self._until_revoked(sending, viewer, key.namespace)
+                await self._until_revoked(sending, viewer, key)
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
             response.force_close()
             return response
 
-    async def _until_revoked(
-        self, sending: asyncio.Task[None], viewer: Viewer, namespace: str
-    ) -> None:
+    @asynccontextmanager
+    async def _reader(self, viewer: Viewer, key: Key) -> AsyncIterator[Client]:
+        """Return a client that may read this log for the viewer. Raises Forbidden."""
+        if not isinstance(viewer.credential, ProxiedUser):
+            async with self._access.client(viewer.credential) as client:
+                yield client
+        elif await self._may_read(viewer, key):
+            yield self._client
+        else:
+            words = f"you may not read the log of pod {key.name} in namespace {key.namespace}"
+            raise Forbidden(403, "Forbidden", words)
+
+    async def _until_revoked(self, sending: asyncio.Task[None], viewer: Viewer, key: Key) -> None:
         while not sending.done():
             await asyncio.wait((sending,), timeout=CHECK_S)
-            if not sending.done() and not await self._may_read(viewer, namespace):
+            if not sending.done() and not await self._may_read(viewer, key):
                 return
 
-    async def _may_read(self, viewer: Viewer, namespace: str) -> bool:
+    async def _may_read(self, viewer: Viewer, key: Key) -> bool:
         user = await self._viewers.current(viewer)
         wanted = AccessRequest(
-            verb="get", version="v1", resource="pods", subresource="log", namespace=namespace
+            verb="get",
+            version="v1",
+            resource="pods",
+            subresource="log",
+            namespace=key.namespace,
+            name=key.name,
         )
         return user is not None and await self._access.allows(user, wanted)
 
@@ -81,7 +104,8 @@ async def _opened(client: Client, key: Key, options: LogOptions) -> AsyncGenerat
     except NotFound as error:
         try:
             return await _begun(client.log(key, options, pods=ARCHIVED_PODS))
-        except NotFound:
+        except (NotFound, Forbidden):
+            # A cluster does not have the kind, and may say so to those only who may read it.
             raise error from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -19,6 +20,7 @@ from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.webhook.manifests import configurations
 from kuota.webhook.targets import targets
 
+from .conditional import conditional
 from .dashboard import dashboard
 from .deployment import device_arguments, disruption_budget, secret, service_account
 from .fairness import fairness
@@ -144,30 +146,45 @@ def _dashboard() -> str:
         feature_gates=_GATES,
         dashboard=True,
     )
-    acting = msgspec.structs.replace(chosen, dashboard_actions=True)
     parts = []
-    for passive, active in zip(dashboard(chosen), dashboard(acting), strict=True):
-        text = _dashboard_text(passive, chosen)
-        if passive != active:
-            other = _dashboard_text(active, chosen)
-            either = "{{- if .Values.dashboard.actions }}"
-            text = f"{either}\n{other}{{{{- else }}}}\n{text}{{{{- end }}}}\n"
-        if passive["kind"] == "NetworkPolicy":
+    for at, each in enumerate(dashboard(chosen)):
+        text = conditional(partial(_dashboard_text, chosen, at), tuple(_DASHBOARD_VALUES))
+        if each["kind"] == "NetworkPolicy":
             text = _conditional(".Values.networkPolicy.enabled", text)
         parts.append(f"---\n{text}")
     return _conditional(".Values.dashboard.enabled", "".join(parts))
 
 
-def _dashboard_text(obj: Json, chosen: Settings) -> str:
+def _dashboard_text(common: Settings, at: int, values: frozenset[str]) -> str:
+    """One object of the dashboard if exactly these values are set."""
+    named = {
+        name: (True if name == _ACTIONS else placeholder)
+        for value, (name, placeholder) in _DASHBOARD_VALUES.items()
+        if value in values
+    }
+    chosen = msgspec.structs.replace(common, **named)
     controller = ".Values.controllerManager"
-    text = _text([obj]).replace(chosen.image, '{{ include "kuota.image" . }}')
+    text = _text([dashboard(chosen)[at]]).replace(chosen.image, '{{ include "kuota.image" . }}')
     text = text.replace(_PULL_POLICY, f"{{{{ {controller}.manager.image.pullPolicy }}}}")
     text = text.replace(str(_LOG_LEVEL), f"{{{{ {controller}.manager.logLevel }}}}")
     text = text.replace(
         sha256(chosen.config.encode()).hexdigest(),
         "{{ sha256sum .Values.managerConfig.controllerManagerConfigYaml }}",
     )
+    for value, (name, placeholder) in _DASHBOARD_VALUES.items():
+        if name != _ACTIONS:
+            text = text.replace(placeholder, f"{{{{ {value} }}}}")
     return re.sub(rf" *- --feature-gates={_GATES}\n", _FEATURE_GATES, text)
+
+
+_ACTIONS = "dashboard_actions"
+_DASHBOARD_VALUES = {
+    ".Values.dashboard.actions": (_ACTIONS, ""),
+    ".Values.dashboard.history.existingSecret": ("dashboard_history_secret", "HistorySecretValue"),
+    ".Values.dashboard.proxy.caSecret": ("dashboard_proxy_secret", "ProxySecretValue"),
+    ".Values.dashboard.proxy.names": ("dashboard_proxy_names", "ProxyNamesValue"),
+}
+"""Values of the chart that add something to the dashboard: the setting, and its placeholder."""
 
 
 _IMAGE, _PULL_POLICY, _GATES, _LOG_LEVEL = "ImageValue", "PullPolicyValue", "GatesValue", 987654

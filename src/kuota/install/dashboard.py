@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Deployment of the dashboard, with a role of its own that can read what pages show.
 
-The role reads no Secrets and no logs: those are read with the token of the viewer. Without actions
-it cannot change anything.
+The role reads no Secrets. Logs, Events and explanations are read, and actions carried out, with the
+token of the viewer. Viewers behind an authenticating proxy have no token here. For them the role
+has the same permissions, which the dashboard uses after a review, and only if such a proxy is
+configured.
 """
 
 from __future__ import annotations
@@ -11,20 +13,22 @@ from hashlib import sha256
 
 from kuota.api.base import Json
 
-from .deployment import CONFIG_MAP, DIGEST, probe
-from .network import METRICS_PORT, PROBE_PORT
+from .deployment import CONFIG_MAP, DIGEST, container_security, pod_security, probe
+from .network import EXPLANATIONS, METRICS_PORT, PROBE_PORT
 from .settings import CONFIG_KEY, PREFIX, Settings, named, named_object
 
 DASHBOARD = named("dashboard")
 DASHBOARD_PORT = 8444
 CERTIFICATES = "/etc/kuota/dashboard/certs"
 CERTIFICATE_SECRET = named("dashboard-cert")
+PROXY_AUTHORITY = "/etc/kuota/dashboard/proxy"
 SELECTED = {
     "app.kubernetes.io/component": "dashboard",
     "app.kubernetes.io/name": PREFIX,
 }
 _RBAC = "rbac.authorization.k8s.io"
 _KUEUE = "kueue.x-k8s.io"
+_AUTHORITY = "ca.crt"
 _WATCH = ["get", "list", "watch"]
 
 
@@ -41,20 +45,25 @@ def dashboard(settings: Settings) -> list[Json]:
     ]
 
 
-def dashboard_rules(*, actions: bool) -> list[Json]:
-    """What the dashboard itself may do."""
+def dashboard_rules(*, actions: bool, proxy: bool = False) -> list[Json]:
+    """What the dashboard itself may do, with actions and with an authenticating proxy."""
     quota = ["admissionchecks", "clusterqueues", "cohorts", "localqueues", "resourceflavors"]
     quota += ["topologies", "workloadpriorityclasses", "workloads"]
     rules = [
         _rule("", ["nodes", "pods"], _WATCH),
-        _rule("", ["events"], ["list", *(["create", "patch"] if actions else [])]),
         _rule(_KUEUE, quota, _WATCH),
         # Viewers are authenticated and authorized by the API server.
         _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
         _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
     ]
     if actions:
-        # For viewers behind a proxy, after a review. Others act with their own token.
+        # The Event that names the user of an action.
+        rules.append(_rule("", ["events"], ["create"]))
+    if proxy:
+        rules.append(_rule("", ["pods/log"], ["get"]))
+        rules.append(_rule(EXPLANATIONS, ["workloads/explanation"], ["get"]))
+        rules.append(_rule("", ["events"], ["list"]))
+    if actions and proxy:
         rules.append(_rule(_KUEUE, ["clusterqueues", "localqueues", "workloads"], ["patch"]))
     return rules
 
@@ -70,7 +79,9 @@ def _roles(settings: Settings) -> list[Json]:
             f"{_RBAC}/v1",
             "ClusterRole",
             name,
-            rules=dashboard_rules(actions=settings.dashboard_actions),
+            rules=dashboard_rules(
+                actions=settings.dashboard_actions, proxy=bool(settings.dashboard_proxy_secret)
+            ),
         ),
         named_object(
             f"{_RBAC}/v1",
@@ -136,37 +147,67 @@ def _deployment(settings: Settings) -> Json:
     )
 
 
-def _pod(settings: Settings) -> Json:
+def _volumes(settings: Settings) -> list[Json]:
     # Without this Secret of type kubernetes.io/tls, the certificate is self-signed.
     certificate = {"secretName": CERTIFICATE_SECRET, "optional": True}
+    found: list[Json] = [
+        {"name": "cert", "secret": certificate},
+        {"name": "manager-config", "configMap": {"name": CONFIG_MAP}},
+    ]
+    if settings.dashboard_proxy_secret:
+        # Of the Secret, only the certificate of the authority is mounted, never its key.
+        items = [{"key": _AUTHORITY, "path": _AUTHORITY}]
+        secret = {"secretName": settings.dashboard_proxy_secret, "items": items}
+        found.append({"name": "proxy-ca", "secret": secret})
+    return found
+
+
+def _mounts(settings: Settings) -> list[Json]:
+    found: list[Json] = [
+        {"mountPath": CERTIFICATES, "name": "cert", "readOnly": True},
+        {
+            "mountPath": f"/{CONFIG_KEY}",
+            "name": "manager-config",
+            "readOnly": True,
+            "subPath": CONFIG_KEY,
+        },
+    ]
+    if settings.dashboard_proxy_secret:
+        found.append({"mountPath": PROXY_AUTHORITY, "name": "proxy-ca", "readOnly": True})
+    return found
+
+
+def _pod(settings: Settings) -> Json:
     return {
         "containers": [_container(settings)],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(),
         "serviceAccountName": DASHBOARD,
         "terminationGracePeriodSeconds": 10,
-        "volumes": [
-            {"name": "cert", "secret": certificate},
-            {"name": "manager-config", "configMap": {"name": CONFIG_MAP}},
-        ],
+        "volumes": _volumes(settings),
     }
 
 
-def _container(settings: Settings) -> Json:
-    arguments = [f"--config=/{CONFIG_KEY}", "--parts=dashboard"]
-    arguments.append(f"--zap-log-level={settings.log_level}")
+def _arguments(settings: Settings) -> list[str]:
+    found = [f"--config=/{CONFIG_KEY}", "--parts=dashboard"]
+    found.append(f"--zap-log-level={settings.log_level}")
     if settings.feature_gates:
-        arguments.append(f"--feature-gates={settings.feature_gates}")
+        found.append(f"--feature-gates={settings.feature_gates}")
     if settings.dashboard_actions:
-        arguments.append("--dashboard-actions")
-    return {
+        found.append("--dashboard-actions")
+    if settings.dashboard_proxy_secret:
+        found.append(f"--dashboard-proxy-ca={PROXY_AUTHORITY}/{_AUTHORITY}")
+    if settings.dashboard_proxy_names:
+        found.append(f"--dashboard-proxy-names={settings.dashboard_proxy_names}")
+    return found
+
+
+def _container(settings: Settings) -> Json:
+    container: Json = {
         "name": "dashboard",
         "image": settings.image,
         "imagePullPolicy": settings.pull_policy,
         "command": ["/manager"],
-        "args": arguments,
+        "args": _arguments(settings),
         "ports": [{"containerPort": DASHBOARD_PORT, "name": "https", "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", PROBE_PORT, delay_s=15, period_s=20),
         "readinessProbe": probe("/readyz", PROBE_PORT, delay_s=1, period_s=5),
@@ -174,18 +215,11 @@ def _container(settings: Settings) -> Json:
             "limits": {"cpu": "1", "memory": "512Mi"},
             "requests": {"cpu": "50m", "memory": "128Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-        "volumeMounts": [
-            {"mountPath": CERTIFICATES, "name": "cert", "readOnly": True},
-            {
-                "mountPath": f"/{CONFIG_KEY}",
-                "name": "manager-config",
-                "readOnly": True,
-                "subPath": CONFIG_KEY,
-            },
-        ],
+        "securityContext": container_security(),
+        "volumeMounts": _mounts(settings),
     }
+    if settings.dashboard_history_secret:
+        key = {"name": settings.dashboard_history_secret, "key": "url"}
+        source = {"secretKeyRef": key}
+        container["env"] = [{"name": "KUOTA_HISTORY_DATABASE", "valueFrom": source}]
+    return container

@@ -111,8 +111,9 @@ def device_arguments(settings: Settings) -> list[str]:
     sources = (
         ("--dcgm-exporter", settings.dcgm_exporter),
         ("--dcgm-prometheus", settings.dcgm_prometheus),
+        ("--dcgm-selector", settings.dcgm_selector if settings.dcgm_prometheus else ""),
     )
-    found = [f"{flag}={url}" for flag, url in sources if url]
+    found = [f"{flag}={text}" for flag, text in sources if text]
     if found:
         found += [f"--idle-below={settings.idle_below:g}", f"--idle-after={settings.idle_after}"]
     return found

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -57,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grafana_dashboards: bool = False
     dcgm_exporter: str = ""
     dcgm_prometheus: str = ""
+    dcgm_selector: str = ""
     idle_below: float = 5.0
     idle_after: int = 1800
     network_policy: bool = True
@@ -65,6 +66,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reinvocation: str = "Never"
     dashboard: bool = False
     dashboard_actions: bool = False
+    dashboard_proxy_secret: str = ""
+    """The Secret with the CA of authenticating proxies, in the key `ca.crt`."""
+    dashboard_proxy_names: str = ""
+    dashboard_history_secret: str = ""
+    """The Secret with the URL of the history's database for the dashboard, in the key `url`."""
     history: bool = False
     history_size: str = "10Gi"
     history_storage_class: str = ""
@@ -92,8 +98,12 @@ VALUES: Mapping[str, str] = {
     "deviceMetrics.idleAfterSeconds": "idle_after",
     "deviceMetrics.idleBelowPercent": "idle_below",
     "deviceMetrics.prometheus": "dcgm_prometheus",
+    "deviceMetrics.prometheusSelector": "dcgm_selector",
     "dashboard.actions": "dashboard_actions",
     "dashboard.enabled": "dashboard",
+    "dashboard.history.existingSecret": "dashboard_history_secret",
+    "dashboard.proxy.caSecret": "dashboard_proxy_secret",
+    "dashboard.proxy.names": "dashboard_proxy_names",
     "enablePrometheus": "service_monitor",
     "enableVisibilityAPF": "fairness",
     "history.enabled": "history",
@@ -123,9 +133,22 @@ def settings(
         made = msgspec.convert({**named, **chosen}, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise Unusable(_worded(str(error))) from None
-    if made.replicas < 0:
-        raise Unusable("controllerManager.replicas: must not be negative")
+    faults = list(_faults(made))
+    if faults:
+        raise Unusable("\n".join(faults))
     return made
+
+
+def _faults(made: Settings) -> Iterator[str]:
+    if made.replicas < 0:
+        yield "controllerManager.replicas: must not be negative"
+    if made.dashboard_proxy_names and not made.dashboard_proxy_secret:
+        yield "dashboard.proxy.names: needs dashboard.proxy.caSecret, the authority of these names"
+    if made.dcgm_prometheus and not made.dcgm_selector:
+        yield (
+            "deviceMetrics.prometheus: needs deviceMetrics.prometheusSelector, the labels of your "
+            "dcgm-exporters, because every pod that Prometheus scrapes can claim to be one"
+        )
 
 
 def _worded(fault: str) -> str:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import msgspec
 
 from kuota.api.base import Key
+from kuota.kube.access import Access
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, Forbidden, NotFound
 from kuota.view.plan import WhyRow
 
-from .explanation import GROUP, RESOURCE, SUBRESOURCE, explanation_path
+from .explanation import GROUP, RESOURCE, SUBRESOURCE, VERSION, explanation_path
 
 
 async def read_explanation(client: Client, key: Key) -> tuple[WhyRow | None, str]:
@@ -21,7 +22,7 @@ async def read_explanation(client: Client, key: Key) -> tuple[WhyRow | None, str
     except msgspec.ValidationError:
         return None, _note("its format is not known to this version of kuota")
     except Forbidden:
-        return None, _note(f"you may not get {RESOURCE}/{SUBRESOURCE} of {GROUP} in this namespace")
+        return None, forbidden_note()
     except NotFound as error:
         # Only the error for a missing object has details.
         unknown = error.details.get("group") == GROUP
@@ -32,6 +33,24 @@ async def read_explanation(client: Client, key: Key) -> tuple[WhyRow | None, str
         )
     except ApiError as error:
         return None, _note(error.message)
+
+
+def explanation_access(key: Key) -> Access:
+    """Return the access that reading the explanation of this workload requires."""
+    return Access(
+        verb="get",
+        group=GROUP,
+        version=VERSION,
+        resource=RESOURCE,
+        subresource=SUBRESOURCE,
+        namespace=key.namespace,
+        name=key.name,
+    )
+
+
+def forbidden_note() -> str:
+    """Return the note for those who may not read the explanation."""
+    return _note(f"you may not get {RESOURCE}/{SUBRESOURCE} of {GROUP} in this namespace")
 
 
 def _note(cause: str) -> str:
