@@ -24,7 +24,7 @@ test: $(DEV)  ## run all tests except slow ones; ARGS="tests/engine -k borrow" s
 test-slow: $(DEV)  ## run the slow tests; ARGS selects some
 	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
 
-kube:  ## provide etcd, Kubernetes binaries and operators for test-kube; builds them once; OPERATORS="jobset lws" selects some
+kube:  ## provide etcd, Kubernetes binaries, operators and Helm for test-kube; builds them once; OPERATORS="jobset lws" selects some
 	@$(MAKE) --no-print-directory -j2 kube-server kube-operators
 
 kube-server:
@@ -34,6 +34,7 @@ kube-operators:
 	@scripts/operators $(OPERATORS)
 	@scripts/autoscalers
 	@scripts/kwok
+	@scripts/helm
 
 test-kube: $(DEV)  ## run tests/cluster on a real API server; ARGS selects some
 	@scripts/test-kube $(BIN)/python $(ARGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Functions of scripts/kube and scripts/operators: they build the programs pinned in
+# Functions of scripts/kube, scripts/operators and scripts/helm: they build the programs pinned in
 # scripts/kube_modules with Go into a cache outside the checkout. `program` names the script.
 
 modules=$PWD/kube_modules

@@ -3,39 +3,23 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from install.helm import CHART, helm, rendered, template
 from kuota import __version__
 from kuota.api.base import Json
 from kuota.api.manifest_yaml import load_all
 from kuota.install.objects import objects
-from kuota.install.settings import CONFIG, VALUES, Settings
+from kuota.install.settings import CONFIG, VALUES, Settings, Unusable, settings
 
-_CHART = Path(__file__).parents[2] / "charts" / "kuota"
-_HELM = os.environ.get("HELM") or shutil.which("helm")
 _KEEP = {"helm.sh/resource-policy": "keep"}
-
-needs_helm = pytest.mark.skipif(
-    _HELM is None, reason="no helm on the PATH, and none named by $HELM"
-)
-
-
-def _rendered(*flags: str, namespace: str = "kueue-system") -> subprocess.CompletedProcess[str]:
-    command = [_HELM or "helm", "template", "kueue", str(_CHART), "--namespace", namespace]
-    versioned = [*command, "--kube-version", "1.36.0", *flags]
-    return subprocess.run(versioned, capture_output=True, text=True, check=False)
 
 
 def _chart_objects(*flags: str, namespace: str = "kueue-system") -> dict[str, Json]:
-    done = _rendered(*flags, namespace=namespace)
-    assert "" == done.stderr
-    found: list[Json] = [each for each in load_all(done.stdout) if each]
+    found = rendered(*flags, namespace=namespace)
     for each in found:
         if each["metadata"].get("annotations") == _KEEP:
             del each["metadata"]["annotations"]
@@ -59,18 +43,15 @@ def _assert_same(expected: dict[str, Json], actual: dict[str, Json]) -> None:
         assert each == actual[name], name
 
 
-@needs_helm
 def test_the_chart_renders_what_is_installed_without_it() -> None:
     _assert_same(_installed(Settings()), _chart_objects())
 
 
-@needs_helm
 def test_another_namespace_is_meant_everywhere() -> None:
     rendered = _chart_objects(namespace="kuota-system")
     _assert_same(_installed(Settings(namespace="kuota-system")), rendered)
 
 
-@needs_helm
 def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
     config = CONFIG.replace("- batch/job", "- batch/job\n  - pod\n  - statefulset")
     config += "managedJobsNamespaceSelector:\n  matchLabels:\n    team: blue\n"
@@ -110,34 +91,163 @@ def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
     )
 
 
-@needs_helm
-def test_the_dashboard_is_read_only_unless_actions_are_enabled() -> None:
-    rendered = _chart_objects("--set", "dashboard.enabled=true")
-    _assert_same(_installed(Settings(dashboard=True)), rendered)
+_DASHBOARD = {"dashboard.enabled": "true"}
+_PROXY = {"dashboard.proxy.caSecret": "proxy-ca"}
+_NAMES = {"dashboard.proxy.names": "front,back"}
+_PAST = {"dashboard.history.existingSecret": "readers"}
+_ACTIONS = {"dashboard.actions": "true"}
+_HISTORY = {"history.enabled": "true"}
+_EXPORTER = {"deviceMetrics.dcgmExporter": "http://dcgm.gpus:9400/metrics"}
+_PROMETHEUS = {
+    "deviceMetrics.prometheus": "http://prometheus.monitoring:9090",
+    "deviceMetrics.prometheusSelector": 'job="dcgm-exporter",namespace="gpus"',
+}
+CHOICES: dict[str, dict[str, str]] = {
+    "dashboard": _DASHBOARD,
+    "dashboard-actions": _DASHBOARD | _ACTIONS,
+    "dashboard-proxy": _DASHBOARD | _PROXY,
+    "dashboard-proxy-actions": _DASHBOARD | _PROXY | _NAMES | _ACTIONS,
+    "dashboard-history": _DASHBOARD | _PAST | {"networkPolicy.enabled": "false"},
+    "history-volume": _HISTORY | {"history.persistence.size": "5Gi"},
+    "history-class": _HISTORY | {"history.persistence.storageClassName": "fast"},
+    "history-database": _HISTORY | {"history.database.existingSecret": "records"},
+    "history-open": _HISTORY | {"networkPolicy.enabled": "false"},
+    "monitoring": {
+        "enablePrometheus": "true",
+        "alerts.enabled": "true",
+        "grafanaDashboards.enabled": "true",
+    },
+    "exporter": _EXPORTER,
+    "prometheus": _PROMETHEUS | {"deviceMetrics.idleBelowPercent": "12.5"},
+    "policy": {"queueNamePolicy.enabled": "true"},
+    "no-budget": {"controllerManager.podDisruptionBudget.enabled": "false"},
+    "no-replicas": {"controllerManager.replicas": "0"},
+    "image": {
+        "controllerManager.manager.image.repository": "registry.example:5000/kuota",
+        "controllerManager.manager.image.tag": "1",
+        "controllerManager.manager.image.pullPolicy": "Always",
+    },
+}
+"""Values of the chart by name of a test. A comma in a value is escaped for Helm."""
+EVERYTHING = {name: value for each in CHOICES.values() for name, value in each.items()} | {
+    "controllerManager.replicas": "3",
+    "networkPolicy.enabled": "true",
+    "deviceMetrics.idleAfterSeconds": "2000000",
+    "history.database.existingSecret": "",
+}
 
 
-@needs_helm
+def _flags(values: dict[str, str]) -> list[str]:
+    """The values as flags. Text such as "1" stays text; numbers and booleans do not."""
+    texts = {"controllerManager.manager.image.tag"}
+    found: list[str] = []
+    for name, value in values.items():
+        escaped = value.replace(",", "\\,")
+        found += ["--set-string" if name in texts else "--set", f"{name}={escaped}"]
+    return found
+
+
+@pytest.mark.parametrize("values", [*CHOICES.values(), EVERYTHING], ids=[*CHOICES, "everything"])
+def test_each_optional_feature_is_the_same_with_and_without_helm(values: dict[str, str]) -> None:
+    _assert_same(_installed(settings({}, values)), _chart_objects(*_flags(values)))
+
+
+def test_the_chart_has_no_value_that_this_module_does_not_set() -> None:
+    covered = set(EVERYTHING) | {
+        "controllerManager.manager.logLevel",
+        "controllerManager.manager.priorityClassName",
+        "enableVisibilityAPF",
+        "mutatingWebhook.reinvocationPolicy",
+    }
+    assert set() == set(VALUES) - covered
+
+
+@pytest.mark.parametrize(
+    ("values", "missing"),
+    [
+        (_DASHBOARD | _NAMES, "dashboard.proxy.caSecret"),
+        ({"deviceMetrics.prometheus": "http://p"}, "deviceMetrics.prometheusSelector"),
+    ],
+)
+def test_a_value_without_the_one_that_it_needs_is_refused(
+    values: dict[str, str], missing: str
+) -> None:
+    with pytest.raises(Unusable, match=missing):
+        settings({}, values)
+    done = template(*_flags(values))
+    assert (1, True) == (done.returncode, missing in done.stderr)
+
+
+_LITERAL = """
+controllerManager:
+  hostNetwork: true
+  dnsPolicy: ClusterFirstWithHostNet
+  strategy:
+    type: RollingUpdate
+    rollingUpdate:
+      maxSurge: 0
+  imagePullSecrets:
+  - name: registry
+  nodeSelector:
+    pool: system
+  tolerations:
+  - key: dedicated
+    operator: Exists
+  manager:
+    podAnnotations:
+      example.com/scrape: "true"
+metricsService:
+  type: NodePort
+  annotations:
+    example.com/a: "1"
+  labels:
+    example.com/b: "2"
+webhookService:
+  ipDualStack:
+    enabled: true
+"""
+
+
+def test_values_of_kueues_chart_that_settings_lack_reach_the_pod(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(_LITERAL)
+    found = _chart_objects("--values", str(tmp_path / "values.yaml"))
+    deployment = found["Deployment/kueue-controller-manager"]["spec"]
+    pod = deployment["template"]["spec"]
+    assert {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}} == deployment["strategy"]
+    assert (True, "ClusterFirstWithHostNet") == (pod["hostNetwork"], pod["dnsPolicy"])
+    assert [{"name": "registry"}] == pod["imagePullSecrets"]
+    assert {"pool": "system"} == pod["nodeSelector"]
+    assert [{"key": "dedicated", "operator": "Exists"}] == pod["tolerations"]
+    notes = deployment["template"]["metadata"]["annotations"]
+    assert "true" == notes["example.com/scrape"]
+    metrics = found["Service/kueue-controller-manager-metrics-service"]
+    assert ("1", "2", "NodePort") == (
+        metrics["metadata"]["annotations"]["example.com/a"],
+        metrics["metadata"]["labels"]["example.com/b"],
+        metrics["spec"]["type"],
+    )
+    assert ["IPv6", "IPv4"] == found["Service/kueue-webhook-service"]["spec"]["ipFamilies"]
+
+
 @pytest.mark.parametrize("value", ["enableKueueViz=true", "enableCertManager=true"])
 def test_a_value_that_would_be_ignored_is_refused(value: str) -> None:
-    done = _rendered("--set", value)
+    done = template("--set", value)
     assert 0 != done.returncode
     assert value.partition("=")[0] in done.stderr
 
 
-@needs_helm
 def test_helm_finds_nothing_to_complain_of() -> None:
-    command = [_HELM or "helm", "lint", "--strict", str(_CHART)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = helm("lint", "--strict", str(CHART))
     assert 0 == done.returncode, done.stdout
 
 
 def test_the_chart_is_of_this_version() -> None:
-    chart = load_all((_CHART / "Chart.yaml").read_text())[0]
+    chart = load_all((CHART / "Chart.yaml").read_text())[0]
     assert [__version__, __version__] == [chart["version"], chart["appVersion"]]
 
 
 def test_every_setting_is_a_value_of_the_chart_with_the_same_default() -> None:
-    values = load_all((_CHART / "values.yaml").read_text())[0]
+    values = load_all((CHART / "values.yaml").read_text())[0]
     defaults = msgspec.to_builtins(Settings()) | {"tag": ""}
     for name, field in VALUES.items():
         found = values
@@ -147,5 +257,5 @@ def test_every_setting_is_a_value_of_the_chart_with_the_same_default() -> None:
 
 
 def test_the_chart_brings_the_same_configuration() -> None:
-    values = load_all((_CHART / "values.yaml").read_text())[0]
+    values = load_all((CHART / "values.yaml").read_text())[0]
     assert CONFIG == values["managerConfig"]["controllerManagerConfigYaml"]
