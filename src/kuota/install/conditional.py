@@ -41,7 +41,7 @@ def _added(before: list[str], after: list[str]) -> Iterator[int]:
             yield from range(starts[start], starts[end])
 
 
-def _steps(before: Sequence[T], after: Sequence[T]) -> list[tuple[str, int, int, int, int]]:
+def _steps(before: Sequence[T], after: Sequence[T]) -> Sequence[tuple[str, int, int, int, int]]:
     return SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
 
 
