@@ -17,8 +17,8 @@ from kuota.bridge.jobs.job_webhook import NAMESPACE, defaulted
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.jobs.registry import Registry
 from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.control.cluster_cache import ClusterCache
 from kuota.control.reconcile_job import JobReconciler
-from kuota.control.world import World
 from kuota.kube.clock import SystemClock
 from kuota.kube.resources import NAMESPACES, PODS, WORKLOADS
 
@@ -57,9 +57,9 @@ class _Groups:
         self._kind = registry.kind(_POD)
         self._config = LifecycleConfig(owners=owners_of(["pod"]))
         # Nothing is read from a server or written to one.
-        self._world = World(cast(Any, None), clock, [self._kind, registry.kind(_GROUP)])
-        self._world.wrote(NAMESPACES, _SPACE)
-        self._reconciler = JobReconciler(self._world, cast(Any, None), clock, self._config)
+        self._cache = ClusterCache(cast(Any, None), clock, [self._kind, registry.kind(_GROUP)])
+        self._cache.wrote(NAMESPACES, _SPACE)
+        self._reconciler = JobReconciler(self._cache, cast(Any, None), clock, self._config)
         self._size, self._revision = size, 10
         self._changed: set[JobKey] = set()
         gc.collect()
@@ -69,7 +69,7 @@ class _Groups:
         gc.collect()
         self.kib = tracemalloc.get_traced_memory()[0] / WAITING / 1024
         tracemalloc.stop()
-        for kind, informer in self._world.job_caches.observed():
+        for kind, informer in self._cache.job_caches.observed():
             informer.observe(partial(self._observed, kind))
         self.change_us(1, "Pending")  # The first passes fill caches.
         for number in range(CHANGED):
@@ -96,10 +96,10 @@ class _Groups:
     def _store(self, pod: Json) -> None:
         self._revision += 1
         pod["metadata"]["resourceVersion"] = str(self._revision)
-        self._world.wrote(PODS, pod)
+        self._cache.wrote(PODS, pod)
 
     def _observed(self, kind: tuple[str, str], old: Json | None, new: Json | None) -> None:
-        self._changed |= {job for job, _ in self._world.job_caches.concerned(kind, old, new)}
+        self._changed |= {job for job, _ in self._cache.job_caches.concerned(kind, old, new)}
 
     def change_us(self, together: int, phase: str) -> float:
         """The CPU for one of the Pods that change together; a status without effect for ""."""
@@ -126,7 +126,7 @@ class _Groups:
         admission = {"clusterQueue": "main", "podSetAssignments": assigned}
         meta = made["metadata"] | {"uid": group.key.name, "resourceVersion": "1"}
         status = {"admission": admission, "conditions": conditions}
-        self._world.wrote(WORKLOADS, made | {"metadata": meta, "status": status})
+        self._cache.wrote(WORKLOADS, made | {"metadata": meta, "status": status})
 
     def _pass(self) -> None:
         for job in self._changed:

@@ -23,7 +23,7 @@ import msgspec
 from kuota import loop
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.registry import JOB
-from kuota.control.world import World
+from kuota.control.cluster_cache import ClusterCache
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.config import Connection, Pem, Secret
@@ -167,7 +167,7 @@ async def _writes(client: Client) -> None:
 
 async def _events(client: Client) -> None:
     """The controllers' informer of Workloads, without any controller."""
-    workloads = World(client, SystemClock(), [JOB]).workloads
+    workloads = ClusterCache(client, SystemClock(), [JOB]).workloads
     complete = asyncio.Event()
 
     def count(old: object, new: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kuota.api.base import Json
-from kuota.bridge.jobs.kind import Elastic, JobKind, Reclaiming
+from kuota.bridge.jobs.kind import ElasticJob, JobKind, JobWithReclaimablePods
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.bridge.jobs.template_kind import TemplateKind
 from kuota.up.unsupported_kinds import runs_here
@@ -56,8 +56,8 @@ def _cells(kind: JobKind) -> Iterator[str]:
     yield kind.described_pod_sets
     yield _suspension(kind)
     yield _yes(kind.ranked)
-    yield _yes(isinstance(kind, Elastic))
-    yield _yes(isinstance(kind, Reclaiming))
+    yield _yes(isinstance(kind, ElasticJob))
+    yield _yes(isinstance(kind, JobWithReclaimablePods))
     yield _yes(kind.partial_admission)
     yield _dispatched(kind)
     yield _yes(runs_here(kind.group_kind))

@@ -28,7 +28,7 @@ GENERIC = (
 SHARED = frozenset(
     {
         "ancestor",
-        "composed",
+        "composable",
         "dispatch",
         "fields",
         "job_webhook",

@@ -149,8 +149,8 @@ async def enforced(
     quota.follow(system)
     runner = Runner(
         found.admin,
-        system.world.jobs[JOB.group_kind],
-        shared_informer(system.world.pods),
+        system.cache.jobs[JOB.group_kind],
+        shared_informer(system.cache.pods),
         one_node(gpus),
         RunnerSettings(
             state_dir=str(state_dir),
@@ -160,8 +160,8 @@ async def enforced(
         backoff=ReplacementBackoff(first_s=0.05),
         cgroups=Cgroups(refusal="there is no cgroup v2 in tests"),
         may_create=quota.may_create,
-        others=system.world.jobs,
-        look_up=system.world.find,
+        others=system.cache.jobs,
+        look_up=system.cache.find,
     )
     tasks = [asyncio.create_task(each.run()) for each in (runner, system, quota)]
     (state_dir / "devices.json").write_text("{}")

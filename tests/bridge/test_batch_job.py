@@ -13,7 +13,7 @@ from kuota.api.gates import Gates
 from kuota.api.kueue import WorkloadPriorityClass
 from kuota.api.priority import ClassMissing
 from kuota.bridge.job_pass.names import variant_name, workload_name
-from kuota.bridge.job_pass.workload import Classes, workload
+from kuota.bridge.job_pass.workload import PriorityClasses, workload
 from kuota.bridge.jobs.batch_job_state import terminal_indexes
 from kuota.bridge.jobs.registry import JOB
 
@@ -41,8 +41,8 @@ def job(
     }
 
 
-def classes() -> Classes:
-    return Classes(
+def classes() -> PriorityClasses:
+    return PriorityClasses(
         pods={
             "usual": PriorityClass(metadata=ObjectMeta(name="usual"), value=5, global_default=True),
             "high": PriorityClass(metadata=ObjectMeta(name="high"), value=50),
@@ -51,7 +51,7 @@ def classes() -> Classes:
     )
 
 
-def priority(of: Json, known: Classes | None = None) -> tuple[int, str]:
+def priority(of: Json, known: PriorityClasses | None = None) -> tuple[int, str]:
     spec = workload(JOB, of, known or classes())["spec"]
     return spec["priority"], spec.get("priorityClassRef", {}).get("name", "")
 
@@ -130,12 +130,12 @@ def test_a_workload_priority_class_comes_before_everything() -> None:
 def test_then_the_class_of_the_pods_and_then_the_global_default() -> None:
     assert (50, "high") == priority(job(template={"spec": {"priorityClassName": "high"}}))
     assert (5, "usual") == priority(job())
-    assert (0, "") == priority(job(), Classes())
+    assert (0, "") == priority(job(), PriorityClasses())
 
 
 def test_a_class_called_default_is_given_on_admission_and_not_later() -> None:
     default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=3)
-    assert (0, "") == priority(job(), Classes(workloads={"default": default}))
+    assert (0, "") == priority(job(), PriorityClasses(workloads={"default": default}))
 
 
 def test_without_its_class_there_is_no_workload() -> None:

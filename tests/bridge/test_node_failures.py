@@ -18,7 +18,7 @@ from kuota.bridge.conditions import timestamp
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Event, StatusPatch
 from kuota.bridge.node_failures import (
-    Health,
+    NodeHealth,
     NodeView,
     assigned_nodes,
     recheck_in_s,
@@ -101,29 +101,29 @@ WAITING = _pod("w", phase="Pending", node="")
 LEAVING = _pod(deleting=True)
 
 
-def _health(view: NodeView, *pods: WorkloadPod, **fields: Any) -> Health:
+def _health(view: NodeView, *pods: WorkloadPod, **fields: Any) -> NodeHealth:
     return verdict(view, _stored(**fields).obj, pods).health
 
 
 def test_a_node_that_is_gone_or_reports_nothing_has_failed() -> None:
-    assert Health.FAILED is _health(_view(None), RUNNING)
-    assert Health.FAILED is _health(_view(_node("")), RUNNING)
+    assert NodeHealth.FAILED is _health(_view(None), RUNNING)
+    assert NodeHealth.FAILED is _health(_view(_node("")), RUNNING)
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 def test_an_unready_node_fails_once_its_pods_are_gone(status: str) -> None:
     view = _view(_node(status, 1000))
-    assert Health.DRAINING is _health(view, RUNNING)
+    assert NodeHealth.DRAINING is _health(view, RUNNING)
     for pods in ([], [LEAVING], [_pod(ended=True, phase="Failed")], [_pod(node="y")]):
-        assert Health.FAILED is _health(view, *pods)
+        assert NodeHealth.FAILED is _health(view, *pods)
     assert recheck_in_s(view) is None
 
 
 def test_with_the_gate_an_unready_node_fails_after_a_fixed_time() -> None:
     young, old = _view(_node("False", 10), BY_TIME), _view(_node("False", 30), BY_TIME)
-    assert Health.DRAINING is _health(young, RUNNING)
+    assert NodeHealth.DRAINING is _health(young, RUNNING)
     assert 20 == recheck_in_s(young)
-    assert Health.FAILED is _health(old, RUNNING)
+    assert NodeHealth.FAILED is _health(old, RUNNING)
     assert recheck_in_s(old) is None
 
 
@@ -132,7 +132,7 @@ def test_without_regard_to_pods_an_unready_node_has_a_fixed_time_to_recover() ->
     assert undecided(young)
     assert 20 == recheck_in_s(young)
     assert not undecided(old)
-    assert Health.FAILED is _health(old, RUNNING)
+    assert NodeHealth.FAILED is _health(old, RUNNING)
     assert not undecided(_view(_node(), NOT_BY_PODS))
 
 
@@ -141,35 +141,35 @@ def test_a_taint_that_is_not_tolerated_makes_a_node_fail_once_its_pods_are_gone(
     effect: str,
 ) -> None:
     view = _view(_node(effect=effect))
-    assert Health.DRAINING is _health(view, RUNNING)
-    assert Health.FAILED is _health(view)
-    assert Health.FAILED is _health(_view(_node(effect=effect), NOT_BY_PODS), RUNNING)
-    assert Health.HEALTHY is _health(view, tolerations=[KEEP])
+    assert NodeHealth.DRAINING is _health(view, RUNNING)
+    assert NodeHealth.FAILED is _health(view)
+    assert NodeHealth.FAILED is _health(_view(_node(effect=effect), NOT_BY_PODS), RUNNING)
+    assert NodeHealth.HEALTHY is _health(view, tolerations=[KEEP])
     off = {"TASReplaceNodeOnNodeTaints": False}
-    assert Health.HEALTHY is _health(_view(_node(effect=effect), off))
+    assert NodeHealth.HEALTHY is _health(_view(_node(effect=effect), off))
 
 
 def test_other_taints_do_not_matter() -> None:
-    assert Health.HEALTHY is _health(_view(_node(effect="PreferNoSchedule")))
+    assert NodeHealth.HEALTHY is _health(_view(_node(effect="PreferNoSchedule")))
 
 
 def test_a_toleration_for_some_time_waits_for_pods_with_every_gate() -> None:
     for gates in ({}, NOT_BY_PODS):
         view = _view(_node(effect="NoExecute"), gates)
-        assert Health.DRAINING is _health(view, RUNNING, tolerations=[SOME_TIME])
-        assert Health.FAILED is _health(view, LEAVING, tolerations=[SOME_TIME])
+        assert NodeHealth.DRAINING is _health(view, RUNNING, tolerations=[SOME_TIME])
+        assert NodeHealth.FAILED is _health(view, LEAVING, tolerations=[SOME_TIME])
 
 
 def test_tolerations_of_flavors_and_checks_count() -> None:
     tolerated = msgspec.convert(KEEP, Toleration)
     flavor = ResourceFlavor(spec=ResourceFlavorSpec(tolerations=[tolerated]))
     view = _view(_node(effect="NoSchedule"), flavors={"f": flavor})
-    assert Health.HEALTHY is _health(view)
+    assert NodeHealth.HEALTHY is _health(view)
     stored = _stored()
     updates = [{"name": "main", "tolerations": [KEEP]}]
     status = stored.json["status"] | {"admissionChecks": [{"name": "c", "podSetUpdates": updates}]}
     checked = StoredWorkload.of(stored.json | {"status": status})
-    assert Health.HEALTHY is verdict(_view(_node(effect="NoSchedule")), checked.obj, []).health
+    assert NodeHealth.HEALTHY is verdict(_view(_node(effect="NoSchedule")), checked.obj, []).health
 
 
 def test_pods_that_wait_for_a_failed_node_are_terminated() -> None:
@@ -185,32 +185,32 @@ def test_pods_that_wait_for_a_failed_node_are_terminated() -> None:
 
 def test_pods_that_wait_for_a_node_that_is_no_longer_assigned_are_terminated() -> None:
     found = verdict(_view(_node()), _stored(["y"]).obj, [WAITING])
-    assert (Health.HEALTHY, (WAITING,)) == (found.health, found.terminate)
+    assert (NodeHealth.HEALTHY, (WAITING,)) == (found.health, found.terminate)
 
 
 def test_a_node_that_the_user_has_chosen_is_not_a_matter_of_assignments() -> None:
     racks = _stored(["r1"], level="rack")
     found = verdict(_view(_node("False")), racks.obj, [WAITING])
-    assert (Health.HEALTHY, ()) == (found.health, found.terminate)
+    assert (NodeHealth.HEALTHY, ()) == (found.health, found.terminate)
     assert [] == assigned_nodes(racks)
 
 
-def _status(stored: StoredWorkload, health: Health) -> Json | None:
+def _status(stored: StoredWorkload, health: NodeHealth) -> Json | None:
     effects = recorded(stored, "x", health, NOW).effects
     found = [each.status for each in effects if isinstance(each, StatusPatch)]
     return found[0] if found else None
 
 
 def test_a_failed_node_is_recorded_once_and_removed_when_it_recovers() -> None:
-    assert {"unhealthyNodes": [{"name": "x"}]} == _status(_stored(), Health.FAILED)
-    assert _status(_stored(unhealthy=["x"]), Health.FAILED) is None
-    for health in (Health.HEALTHY, Health.DRAINING):
+    assert {"unhealthyNodes": [{"name": "x"}]} == _status(_stored(), NodeHealth.FAILED)
+    assert _status(_stored(unhealthy=["x"]), NodeHealth.FAILED) is None
+    for health in (NodeHealth.HEALTHY, NodeHealth.DRAINING):
         assert {"unhealthyNodes": None} == _status(_stored(unhealthy=["x"]), health)
         assert _status(_stored(unhealthy=["y"]), health) is None
 
 
 def test_a_second_failed_node_evicts_the_workload() -> None:
-    effects = recorded(_stored("xy", unhealthy=["y"]), "x", Health.FAILED, NOW).effects
+    effects = recorded(_stored("xy", unhealthy=["y"]), "x", NodeHealth.FAILED, NOW).effects
     [patch] = [each for each in effects if isinstance(each, StatusPatch)]
     evicted = next(each for each in patch.status["conditions"] if each["type"] == "Evicted")
     assert ("True", "NodeFailures") == (evicted["status"], evicted["reason"])

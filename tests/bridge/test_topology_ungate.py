@@ -17,7 +17,13 @@ from kuota.api.rules.metadata import ELASTIC_JOB
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.topology_ungate import OffsetInvalid
 from kuota.bridge.ungate import releases
-from kuota.bridge.workload_pods import INDEX_OFFSET, Release, WorkloadPod, may_release, workload_pod
+from kuota.bridge.workload_pods import (
+    INDEX_OFFSET,
+    GateRemoval,
+    WorkloadPod,
+    may_release,
+    workload_pod,
+)
 
 HOST = "kubernetes.io/hostname"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -207,7 +213,7 @@ def test_a_pod_without_quota_gets_no_node_and_one_with_quota_loses_both_gates() 
 
 def test_other_gates_are_kept() -> None:
     pod = _pod("a", gates=("first", TOPOLOGY_GATE, "last"))
-    patch = Release(pod=pod, gates=frozenset({TOPOLOGY_GATE})).patch
+    patch = GateRemoval(pod=pod, gates=frozenset({TOPOLOGY_GATE})).patch
     assert [{"name": "first"}, {"name": "last"}] == patch["spec"]["schedulingGates"]
     assert "1" == patch["metadata"]["resourceVersion"]
 

@@ -15,15 +15,15 @@ from control.objects import flavor, local_queue, namespace, queue
 from control.virtual import VirtualClock
 from kuota.api.base import Json
 from kuota.bridge.inbound_workload import AccountingContext
-from kuota.bridge.pod_import import Rule
+from kuota.bridge.pod_import import ImportRule
 from kuota.cli import import_pods
 from kuota.cli.import_pods import PodsImport, _context
 from kuota.kube.resources import PODS, WORKLOADS
 
 RULES = [
-    Rule(labels={"team": "test"}, skip=True),
-    Rule(labels={"team": "vision"}, priority_class="high", local_queue="urgent"),
-    Rule(labels={"team": "vision"}, local_queue="main"),
+    ImportRule(labels={"team": "test"}, skip=True),
+    ImportRule(labels={"team": "vision"}, priority_class="high", local_queue="urgent"),
+    ImportRule(labels={"team": "vision"}, local_queue="main"),
 ]
 
 
@@ -43,10 +43,10 @@ class Import:
         self.api = FakeApi(VirtualClock())
         self._pods = pods
 
-    def run(self, rules: list[Rule] = RULES, *, dry_run: bool = False) -> int:
+    def run(self, rules: list[ImportRule] = RULES, *, dry_run: bool = False) -> int:
         return asyncio.run(self._run(rules, dry_run))
 
-    async def _run(self, rules: list[Rule], dry_run: bool) -> int:
+    async def _run(self, rules: list[ImportRule], dry_run: bool) -> int:
         await self.api.apply(namespace("team"), flavor(), queue("cq", 4), local_queue())
         for each in self._pods:
             await self.api.create(PODS, each)

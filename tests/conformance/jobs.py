@@ -13,7 +13,7 @@ from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
 from kuota.api.selector import parse_selector
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.match import prebuilt_name
-from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.jobs.ancestor import GroupKind, Lookup, NestingError, NestingTooDeep
 from kuota.bridge.jobs.kind import JobKey, JobKind
 from kuota.bridge.jobs.registry import JOB as BATCH_JOB_KIND
@@ -87,7 +87,7 @@ def selector(recorded: Any) -> LabelSelector:
     return LabelSelector(match_expressions=listed)
 
 
-def classes_of(objects: Iterable[Json]) -> Classes:
+def classes_of(objects: Iterable[Json]) -> PriorityClasses:
     pods, workloads = {}, {}
     for each in objects:
         name = each["metadata"]["name"]
@@ -95,7 +95,7 @@ def classes_of(objects: Iterable[Json]) -> Classes:
             pods[name] = convert(each, PriorityClass)
         elif each["kind"] == "WorkloadPriorityClass":
             workloads[name] = convert(each, WorkloadPriorityClass)
-    return Classes(pods=pods, workloads=workloads)
+    return PriorityClasses(pods=pods, workloads=workloads)
 
 
 def view_of(

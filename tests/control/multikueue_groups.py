@@ -12,14 +12,19 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Delete, StatusPatch
 from kuota.bridge.jobs.registry import JOB
 from kuota.control.checks.multikueue.copies import copy_of
-from kuota.control.checks.multikueue.group import Group, Plan, Remote, Settings
+from kuota.control.checks.multikueue.group import (
+    GroupResult,
+    MultiKueueSettings,
+    RemoteCopies,
+    WorkloadGroup,
+)
 from kuota.control.checks.multikueue.rules import reconcile_group
 
 NOW = 10_000.0
 T = "1970-01-01T02:46:40Z"
 EARLIER = "1970-01-01T02:46:30Z"
 KEY = Key("ml", "wl")
-SETTINGS = Settings(origin="here", worker_lost_timeout_s=900.0)
+SETTINGS = MultiKueueSettings(origin="here", worker_lost_timeout_s=900.0)
 SPEC: Json = {"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": {}}]}
 
 
@@ -43,12 +48,12 @@ def local(*conditions: Json, check: str = "Pending", **status: Any) -> StoredWor
     )
 
 
-def remote(*conditions: Json, job: Json | None = None, **changes: Any) -> Remote:
+def remote(*conditions: Json, job: Json | None = None, **changes: Any) -> RemoteCopies:
     """A copy of it in a cluster."""
     made = copy_of(local(), SETTINGS)
     made["metadata"] |= {"uid": "ru", "resourceVersion": "5", "finalizers": []}
     made |= {"status": {"conditions": list(conditions)}}
-    return Remote(workload=StoredWorkload.of(merged(made, changes)), jobs=(job,))
+    return RemoteCopies(workload=StoredWorkload.of(merged(made, changes)), jobs=(job,))
 
 
 def job(*, suspend: bool = True, **status: Any) -> Json:
@@ -73,11 +78,11 @@ def remote_job(workload: str = "wl", **status: Any) -> Json:
     return {"metadata": meta, "kind": "Job", "spec": {"suspend": False}, "status": status}
 
 
-EMPTY = Remote(jobs=(None,))
+EMPTY = RemoteCopies(jobs=(None,))
 
 
-def group(stored: StoredWorkload, **fields: Any) -> Group:
-    remotes: dict[str, Remote] = fields.pop("remotes", {"a": EMPTY, "b": EMPTY})
+def group(stored: StoredWorkload, **fields: Any) -> WorkloadGroup:
+    remotes: dict[str, RemoteCopies] = fields.pop("remotes", {"a": EMPTY, "b": EMPTY})
     check = next(iter(stored.obj.status.admission_checks or ()), None)
     given: dict[str, Any] = {
         "settings": SETTINGS,
@@ -90,14 +95,14 @@ def group(stored: StoredWorkload, **fields: Any) -> Group:
         "remotes": remotes,
         "components": (),
     }
-    return Group(local=stored, **(given | fields))
+    return WorkloadGroup(local=stored, **(given | fields))
 
 
-def plan(stored: StoredWorkload, **fields: Any) -> Plan:
+def plan(stored: StoredWorkload, **fields: Any) -> GroupResult:
     return reconcile_group(group(stored, **fields), NOW)
 
 
-def status_after(found: Plan, stored: StoredWorkload) -> Json:
+def status_after(found: GroupResult, stored: StoredWorkload) -> Json:
     """The status of the Workload once the plan is carried out."""
     result = copy.deepcopy(stored.json)
     for each in (*found.first, *found.last):
@@ -107,10 +112,10 @@ def status_after(found: Plan, stored: StoredWorkload) -> Json:
     return status
 
 
-def check_after(found: Plan, stored: StoredWorkload) -> str:
+def check_after(found: GroupResult, stored: StoredWorkload) -> str:
     return str(status_after(found, stored)["admissionChecks"][0]["state"])
 
 
-def deleted(found: Plan, cluster: str) -> list[str]:
+def deleted(found: GroupResult, cluster: str) -> list[str]:
     effects = found.remote.get(cluster, ())
     return [each.kind for each in effects if isinstance(each, Delete)]

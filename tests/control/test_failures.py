@@ -133,7 +133,7 @@ def test_a_fault_in_a_metrics_observer_is_counted_and_otherwise_harmless() -> No
     before = COUNTS["metrics"]
 
     async def scene(stage: Stage) -> None:
-        attach_observer(_Broken(), stage.system.driver, stage.system.world, stage.clock)
+        attach_observer(_Broken(), stage.system.driver, stage.system.cache, stage.clock)
         await stage.furnish()
         await stage.api.apply(local_queue("other"), job("a"))
         await stage.rest()

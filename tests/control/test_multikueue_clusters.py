@@ -15,7 +15,7 @@ from control.objects import flavor, local_queue, queue
 from control.stage import Stage
 from control.test_multikueue_kubeconfig import CANARY, kubeconfig
 from control.virtual import VirtualClock, played
-from control.worker_links import LOST, Worker
+from control.worker_connections import LOST, Worker
 from kuota.api.base import Json, Key
 from kuota.control.system import System
 from kuota.kube.client import Client

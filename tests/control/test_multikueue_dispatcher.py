@@ -20,7 +20,7 @@ from kuota.bridge.effects import Effect, Event
 from kuota.control.cached_object import CachedObject
 from kuota.control.checks.multikueue import dispatcher as module
 from kuota.control.checks.multikueue.dispatcher import Dispatcher
-from kuota.control.checks.multikueue.group import Plan
+from kuota.control.checks.multikueue.group import GroupResult
 from kuota.control.keyed_locks import KeyedLocks
 from kuota.kube.errors import Unreachable
 
@@ -83,7 +83,7 @@ def test_a_deleted_workload_of_unknown_configuration_is_forgotten_without_copies
 def test_an_event_is_recorded_once_also_after_a_failed_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "reconcile_group", lambda *_: Plan(first=(SAID,)))
+    monkeypatch.setattr(module, "reconcile_group", lambda *_: GroupResult(first=(SAID,)))
 
     async def story() -> None:
         fixture = Fixture()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kuota.control.checks.multikueue.kubeconfig import Refused, accepted
+from kuota.control.checks.multikueue.kubeconfig import ClusterUnusable, accepted
 from kuota.control.checks.multikueue.kubeconfig_file import MAX_BYTES, file_content
 
 CANARY = "c4n4ry"
@@ -30,8 +30,8 @@ def kubeconfig(
     return yaml.safe_dump(content | root)
 
 
-def refusal(content: str) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refusal(content: str) -> ClusterUnusable:
+    with pytest.raises(ClusterUnusable) as caught:
         accepted(content)
     return caught.value
 
@@ -129,10 +129,10 @@ def test_a_file_must_lie_below_the_folder(tmp_path: Path) -> None:
         "",
         "/a\0b",
     ):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(ClusterUnusable) as caught:
             file_content(location, confined=True, prefix=folder)
         assert caught.value.reason == "BadKubeConfig"
-    with pytest.raises(Refused):
+    with pytest.raises(ClusterUnusable):
         file_content(str(folder / "good"), confined=True, prefix=tmp_path / "missing")
 
 
@@ -140,5 +140,5 @@ def test_a_file_that_is_too_large_or_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"a" * (MAX_BYTES + 1))
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     for name in ("large", "binary"):
-        with pytest.raises(Refused):
+        with pytest.raises(ClusterUnusable):
             file_content(str(tmp_path / name), confined=True, prefix=tmp_path)

@@ -19,7 +19,7 @@ from kuota.api.base import Json
 from kuota.api.config.defaults import INCREMENTAL
 from kuota.api.gates import Gates
 from kuota.bridge.effects import Create, StatusPatch
-from kuota.control.checks.multikueue.group import Component, Plan, Settings
+from kuota.control.checks.multikueue.group import Component, GroupResult, MultiKueueSettings
 
 
 def test_all_connected_clusters_get_a_copy_and_lost_ones_do_not() -> None:
@@ -38,11 +38,11 @@ def test_nothing_is_dispatched_before_the_other_checks_are_ready() -> None:
         {"name": "mk", "state": "Pending", "message": "", "lastTransitionTime": T},
         {"name": "other", "state": "Pending", "message": "", "lastTransitionTime": T},
     ]
-    assert plan(local(admissionChecks=states)) == Plan()
+    assert plan(local(admissionChecks=states)) == GroupResult()
 
 
 def test_the_incremental_dispatcher_nominates_in_steps_of_the_configured_order() -> None:
-    settings = Settings(origin="here", dispatcher=INCREMENTAL, step_size=2)
+    settings = MultiKueueSettings(origin="here", dispatcher=INCREMENTAL, step_size=2)
     names = ("d", "c", "b", "a")
     remotes = dict.fromkeys(names, EMPTY)
     stored = local()
@@ -61,7 +61,7 @@ def test_the_incremental_dispatcher_nominates_in_steps_of_the_configured_order()
 
 
 def test_an_external_dispatcher_decides_by_the_status_alone() -> None:
-    settings = Settings(origin="here", dispatcher="example.com/dispatcher")
+    settings = MultiKueueSettings(origin="here", dispatcher="example.com/dispatcher")
     assert plan(local(), settings=settings).dispatched == ()
     found = plan(local(nominatedClusterNames=["a", "x"]), settings=settings)
     assert found.dispatched == ("a",)
@@ -70,7 +70,7 @@ def test_an_external_dispatcher_decides_by_the_status_alone() -> None:
 
 def test_only_the_cluster_that_is_blocked_the_longest_may_preempt() -> None:
     gates = Gates.of({"MultiKueueOrchestratedPreemption": True}, check=False)
-    settings = Settings(origin="here", gates=gates)
+    settings = MultiKueueSettings(origin="here", gates=gates)
     stored = local(nominatedClusterNames=["a", "b"])
     remotes = {
         "a": remote(true("BlockedOnPreemptionGates")),
@@ -87,9 +87,9 @@ def test_only_the_cluster_that_is_blocked_the_longest_may_preempt() -> None:
 def test_the_workloads_of_one_job_go_to_one_cluster() -> None:
     stored = local()
     common: Json = {"expected": 2, "index": 1}
-    assert plan(stored, **common) == Plan()
+    assert plan(stored, **common) == GroupResult()
     lower = (Component(name="wl-0", index=0),)
-    assert plan(stored, **common, components=lower) == Plan()
+    assert plan(stored, **common, components=lower) == GroupResult()
     chosen = (Component(name="wl-0", index=0, cluster="a"),)
     found = plan(stored, **common, components=chosen)
     assert found.dispatched == ("a",)

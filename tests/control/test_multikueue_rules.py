@@ -26,7 +26,7 @@ from kuota.api.merge_patch import merged
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Delete, Event, Patch, StatusPatch
 from kuota.control.checks.multikueue.copies import outdated
-from kuota.control.checks.multikueue.group import Settings
+from kuota.control.checks.multikueue.group import MultiKueueSettings
 from kuota.control.checks.multikueue.identity import RESERVATION
 
 
@@ -245,7 +245,7 @@ def test_an_object_of_another_manager_is_reported_and_left_alone() -> None:
     assert "a" not in found.remote
     assert "cluster a" in found.fault
     assert found.dispatched == ("b",)
-    settings = Settings(origin="here", manager="me")
+    settings = MultiKueueSettings(origin="here", manager="me")
     twin = remote(metadata={"annotations": {"kuota.dev/multikueue-manager": "other"}})
     found = plan(stored, settings=settings, remotes={"a": twin, "b": EMPTY})
     assert "a" not in found.remote

@@ -9,8 +9,8 @@ from control.fake_api import FakeApi
 from control.virtual import VirtualClock
 from kuota.api.base import Json
 from kuota.bridge.jobs.registry import JOB
-from kuota.control.observer import WorldObjects
-from kuota.control.world import World
+from kuota.control.cluster_cache import ClusterCache
+from kuota.control.observer import CacheReader
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Packer
 
@@ -30,7 +30,7 @@ def test_a_scrape_does_not_look_at_workloads_that_have_finished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock()
-    world = World(FakeApi(clock), clock, [JOB])
+    world = ClusterCache(FakeApi(clock), clock, [JOB])
     world.wrote(kinds.LOCAL_QUEUES, named("LocalQueue", "team", 1, spec={"clusterQueue": "all"}))
     done = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": ""}
     spec = {"queueName": "team", "podSets": []}
@@ -38,4 +38,4 @@ def test_a_scrape_does_not_look_at_workloads_that_have_finished(
     over = named("Workload", "over", 3, spec=spec, status={"conditions": [done]})
     world.wrote(kinds.WORKLOADS, over)
     monkeypatch.setattr(Packer, "unpack", unpacked)
-    assert ["waiting"] == [each.metadata.name for each in WorldObjects(world).workloads()]
+    assert ["waiting"] == [each.metadata.name for each in CacheReader(world).workloads()]

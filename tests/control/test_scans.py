@@ -19,7 +19,7 @@ def _forbid_scans(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def scan() -> Any:
         raise AssertionError("looks at every object")
 
-    for informer in (stage.system.world.workloads, *stage.system.world.jobs.values()):
+    for informer in (stage.system.cache.workloads, *stage.system.cache.jobs.values()):
         monkeypatch.setattr(informer, "values", scan)
         monkeypatch.setattr(informer, "keys", scan)
 

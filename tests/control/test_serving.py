@@ -12,7 +12,7 @@ from control.objects import namespace
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key, LabelSelector
 from kuota.api.config.frameworks import FRAMEWORKS
-from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.jobs.ancestor import owners_of
 from kuota.bridge.jobs.job_webhook import defaulted
 from kuota.bridge.jobs.kind import JobKey, JobKind
@@ -177,7 +177,7 @@ def test_sets_without_a_queue_are_managed_only_in_the_selected_namespaces(select
         namespaces={Key("", "team"): space},
         workloads_owned_by=lambda _at: (),
         job_caches=SimpleNamespace(pods_of=lambda *_: (), related_to=lambda *_: ()),
-        classes=Classes,
+        classes=PriorityClasses,
     )
     selector = LabelSelector(match_labels={"name": selected})
     config = LifecycleConfig(manage_all=True, manage_all_in=selector)

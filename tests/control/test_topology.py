@@ -208,7 +208,7 @@ def test_without_the_gate_nodes_are_not_watched() -> None:
     async def scene(stage: Stage) -> None:
         await stage.api.apply(FLAVOR, queue("cq", 100), local_queue(), _gang("gang", 4))
         await stage.rest(5)
-        assert not stage.system.world.nodes.needed
-        assert not stage.system.world.pods.needed
+        assert not stage.system.cache.nodes.needed
+        assert not stage.system.cache.pods.needed
 
     run_scene(scene, gates={"TopologyAwareScheduling": False})

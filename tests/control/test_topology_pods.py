@@ -288,7 +288,7 @@ def test_removed_gates_are_observed_once() -> None:
     observer = _Ungated()
 
     async def scene(stage: Stage) -> None:
-        attach_observer(observer, stage.system.driver, stage.system.world, stage.clock)
+        attach_observer(observer, stage.system.driver, stage.system.cache, stage.clock)
         await _gang_of_four(stage)
 
     run_scene(scene)

@@ -19,9 +19,9 @@ from kuota.api.gates import GATES, Gates
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.messages import wait_text
 from kuota.bridge.queue_status import cluster_queue_patch, cohort_patch, local_queue_patch
+from kuota.control.cluster_cache import ClusterCache
 from kuota.control.facts import FactSource
 from kuota.control.node_facts import NodeFacts
-from kuota.control.world import World
 from kuota.engine.decisions import Admit, Decision, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact, ObjectStored
@@ -56,14 +56,14 @@ class Cluster:
 
     def __init__(self, policy: Policy) -> None:
         clock = VirtualClock()
-        self.world = World(FakeApi(clock), clock, [JOB])
+        self.cache = ClusterCache(FakeApi(clock), clock, [JOB])
         self.engine = Engine(policy)
         self.reports = Reports()
         self.errors: list[Exception] = []
         self.decisions: list[Decision] = []
         self._tell(ObjectStored(value=NODE))
-        FactSource(self.world, self._tell, self.reports, None, policy.gates).follow()
-        NodeFacts(self.world, self._tell, policy.gates).follow()
+        FactSource(self.cache, self._tell, self.reports, None, policy.gates).follow()
+        NodeFacts(self.cache, self._tell, policy.gates).follow()
 
     def _tell(self, fact: Fact) -> None:
         try:
@@ -72,7 +72,7 @@ class Cluster:
             self.errors.append(error)
 
     def put(self, resource: Resource, obj: Json) -> None:
-        self.world.wrote(resource, obj)
+        self.cache.wrote(resource, obj)
 
     def settle(self) -> list[Decision]:
         quiescence = Quiescence()
@@ -113,7 +113,7 @@ def check(cluster: Cluster) -> None:
     for each in cluster.decisions:
         if isinstance(each, Wait):
             wait_text(each)
-    engine, world = cluster.engine, cluster.world
+    engine, world = cluster.engine, cluster.cache
     for held in world.cluster_queues.values():
         if held.value is not None:
             cluster_queue_patch(engine, held.value, held.json.get("status") or {}, 0.0)

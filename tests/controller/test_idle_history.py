@@ -51,7 +51,7 @@ def test_idle_time_is_waste_of_the_team_that_holds_the_device(
         recording = Recording(stage, SqliteFile(str(tmp_path / "history")))
         recording.start()
         await stage.rest(5)
-        (workload,) = stage.system.world.workloads.values()
+        (workload,) = stage.system.cache.workloads.values()
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "controller": True}
         owner["uid"] = stage.job("a")["metadata"]["uid"]
         named = {"annotations": {"kueue.x-k8s.io/workload": workload.key.name}}

@@ -188,8 +188,8 @@ class Installation:
         events = self.system.deferred_events()
         theirs = runner.Runner(
             self._theirs,
-            self.system.world.jobs[JOB.group_kind],
-            pod_informer.shared_informer(self.system.world.pods),
+            self.system.cache.jobs[JOB.group_kind],
+            pod_informer.shared_informer(self.system.cache.pods),
             _plans(),
             settings.RunnerSettings(
                 state_dir=str(self._state_dir),
@@ -200,7 +200,7 @@ class Installation:
             backoff=job_rules.ReplacementBackoff(first_s=1),
             recorder=events,
             cgroups=cgroups.Cgroups(refusal="there is no cgroup v2 in tests"),
-            others=self.system.world.jobs,
+            others=self.system.cache.jobs,
         )
         await nodes.check(self._theirs, _plans())
         async with asyncio.TaskGroup() as group:

@@ -12,7 +12,7 @@ from control.stage import CONFIG, Stage
 from kuota.api.base import Json
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
-from kuota.control.observer import WorldObjects, attach_observer
+from kuota.control.observer import CacheReader, attach_observer
 from kuota.metrics.config import MetricsConfig, metrics_config
 from kuota.metrics.metrics import Metrics
 
@@ -60,7 +60,7 @@ def along(
 ) -> Metrics:
     """Metrics of the system on a stage, from now on."""
     system = stage.system
-    objects = WorldObjects(system.world)
+    objects = CacheReader(system.cache)
     metrics = Metrics(system.engine, asked(config, gates), objects, system.clock)
-    attach_observer(metrics, system.driver, system.world, system.clock)
+    attach_observer(metrics, system.driver, system.cache, system.clock)
     return metrics

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kuota.api.base import Json
-from kuota.control.cluster_caches import pod_informer
+from kuota.control.node_pod_informers import pod_informer
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.informer import Informer

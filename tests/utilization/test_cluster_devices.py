@@ -39,7 +39,7 @@ def test_idle_gpus_of_workloads_are_reported_and_those_of_other_pods_are_not() -
         await stage.furnish()
         await stage.api.apply(job("a"))
         await stage.rest()
-        (workload,) = stage.system.world.workloads.values()
+        (workload,) = stage.system.cache.workloads.values()
         name = workload.key.name
         await stage.api.apply(pod("notebook-0", name), pod("train-0", name), pod("mig-0", ""))
         reads = []
@@ -49,7 +49,7 @@ def test_idle_gpus_of_workloads_are_reported_and_those_of_other_pods_are_not() -
             return exporter_samples(EXPORTED)
 
         def workload_of(found: Json) -> PodWorkload | None:
-            known = workload_of_pod(stage.system.world, found)
+            known = workload_of_pod(stage.system.cache, found)
             return PodWorkload(known.key.name, "cq", known.json) if known is not None else None
 
         devices = ClusterDevices(read, stage.api, workload_of, stage.clock)
@@ -83,7 +83,7 @@ def test_a_pod_with_the_name_of_an_earlier_one_is_another_pod() -> None:
         await stage.furnish()
         await stage.api.apply(job("a"))
         await stage.rest()
-        (workload,) = stage.system.world.workloads.values()
+        (workload,) = stage.system.cache.workloads.values()
 
         async def read() -> Sequence[DeviceSample]:
             return [DeviceSample("team", "p", "main", "GPU-1", 0.0)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of a pass over a Workload, a job or a family, and its configuration."""
+"""The inputs of a pass over a Workload, a job or a set of variants, and its configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kuota.engine import model
 from kuota.engine.model import Struct
 
 from .draft import StoredWorkload
-from .job_pass.workload import Classes
+from .job_pass.workload import PriorityClasses
 from .jobs.ancestor import GroupKind, Lookup, Owners, ancestor, namespace_of, owners_of
 from .jobs.kind import JobKey, JobKind
 from .jobs.registry import ALL, JOB, Registry
@@ -278,11 +278,11 @@ class JobView(Struct):
     occupied: frozenset[str] | None = None
     dispatching: frozenset[str] = frozenset()
     flavors: Mapping[str, ResourceFlavor] = {}
-    classes: Classes = Classes()
+    classes: PriorityClasses = PriorityClasses()
     config: LifecycleConfig = LifecycleConfig()
 
 
-class FamilyView(Struct):
+class VariantsView(Struct):
     """A parent, its variants, and their ClusterQueue, if it is known.
 
     Without `parent`, it was deleted; `variants` are those of a parent with the same name.

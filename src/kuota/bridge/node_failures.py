@@ -32,7 +32,7 @@ TERMINATED_REASON = "UnschedulableOnAssignedNode"
 TERMINATED_EVENT = "PodTerminatedByKueue"
 
 
-class Health(Enum):
+class NodeHealth(Enum):
     """The health of a node for one Workload. A DRAINING node fails once its pods have ended."""
 
     HEALTHY = auto()
@@ -65,10 +65,10 @@ class NodeView(Struct):
         return (since.timestamp() if since is not None else 0.0) + DELAY_S - self.now
 
 
-class Verdict(Struct):
+class NodeVerdict(Struct):
     """The health of a node for one Workload, and the pods that can never be bound to it."""
 
-    health: Health
+    health: NodeHealth
     terminate: tuple[WorkloadPod, ...] = ()
 
 
@@ -86,7 +86,7 @@ def undecided(view: NodeView) -> bool:
     return waits and view.overdue_in_s is not None and view.overdue_in_s > 0
 
 
-def verdict(view: NodeView, obj: Workload, pods: Sequence[WorkloadPod]) -> Verdict:
+def verdict(view: NodeView, obj: Workload, pods: Sequence[WorkloadPod]) -> NodeVerdict:
     """Return the health of a node for a Workload. `pods` are all pods of the Workload.
 
     Pods that wait for a node that failed, or that is no longer assigned, are to be terminated, so
@@ -94,9 +94,9 @@ def verdict(view: NodeView, obj: Workload, pods: Sequence[WorkloadPod]) -> Verdi
     """
     stuck = tuple(each for each in pods if _stuck(each, view.name, obj))
     if not any(on_node(each, view.name) for each in _assignments(obj)):
-        return Verdict(health=Health.HEALTHY, terminate=stuck)
+        return NodeVerdict(health=NodeHealth.HEALTHY, terminate=stuck)
     health = _health(view, obj, pods)
-    return Verdict(health=health, terminate=() if health is Health.HEALTHY else stuck)
+    return NodeVerdict(health=health, terminate=() if health is NodeHealth.HEALTHY else stuck)
 
 
 def _stuck(pod: WorkloadPod, name: str, obj: Workload) -> bool:
@@ -109,22 +109,22 @@ def _stuck(pod: WorkloadPod, name: str, obj: Workload) -> bool:
     return given is None or given.topology_assignment is None or _by_hostname(given)
 
 
-def _health(view: NodeView, obj: Workload, pods: Iterable[WorkloadPod]) -> Health:
+def _health(view: NodeView, obj: Workload, pods: Iterable[WorkloadPod]) -> NodeHealth:
     """Return the health of an assigned node."""
     gates = view.gates
     if view.ready is None:
-        return Health.FAILED
+        return NodeHealth.FAILED
     overdue = view.overdue_in_s is not None and view.overdue_in_s <= 0
     if overdue and gates.on(Gate.TASReplaceNodeDueToNotReadyOverFixedTime):
-        return Health.FAILED
+        return NodeHealth.FAILED
     if view.ready and not _repelled(view, obj, for_good=True):
-        return Health.HEALTHY
+        return NodeHealth.HEALTHY
     if not gates.on(Gate.TASReplaceNodeOnPodTermination) and (
         not view.ready or _repelled(view, obj, for_good=False)
     ):
-        return Health.FAILED
+        return NodeHealth.FAILED
     live = any(e.node == view.name and not e.deleting and not e.ended for e in pods)
-    return Health.DRAINING if live else Health.FAILED
+    return NodeHealth.DRAINING if live else NodeHealth.FAILED
 
 
 def _repelled(view: NodeView, obj: Workload, *, for_good: bool) -> bool:
@@ -156,12 +156,12 @@ def _tolerations(view: NodeView, obj: Workload, assignment: PodSetAssignment) ->
     return found
 
 
-def recorded(stored: StoredWorkload, name: str, health: Health, now: float) -> PassResult:
+def recorded(stored: StoredWorkload, name: str, health: NodeHealth, now: float) -> PassResult:
     """Return what to write to a Workload about the health of one of its nodes."""
     obj = stored.obj
     listed = [each.name for each in obj.status.unhealthy_nodes or ()]
     draft = Draft(stored, now)
-    if health is not Health.FAILED:
+    if health is not NodeHealth.FAILED:
         if name in listed:
             draft.write({"unhealthyNodes": _nodes(each for each in listed if each != name) or None})
     elif listed and name not in listed:

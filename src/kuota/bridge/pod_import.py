@@ -26,7 +26,7 @@ from kuota.engine.model import Struct
 from .conditions import Conditions
 from .inbound_workload import AccountingContext
 from .inbound_workload import workload as inbound_workload
-from .job_pass.workload import Classes, workload
+from .job_pass.workload import PriorityClasses, workload
 from .jobs.pod import PodKind
 
 IMPORTED = "Imported"
@@ -37,7 +37,7 @@ class ImportFault(Exception):
     """Why a pod cannot be imported."""
 
 
-class Rule(Struct):
+class ImportRule(Struct):
     """Which pods go to a LocalQueue, or are skipped."""
 
     labels: Mapping[str, str] = {}
@@ -52,7 +52,7 @@ class Rule(Struct):
         return alike and self.priority_class in ("", named)
 
 
-def parsed_rules(content: object) -> list[Rule]:
+def parsed_rules(content: object) -> list[ImportRule]:
     """Return the rules of a mapping file, in order. Raises Invalid with all faults."""
     if not isinstance(content, list):
         raise Invalid([invalid("", content, "must be a list of rules", "begin with `- match:`")])
@@ -79,9 +79,9 @@ def _rule_faults(rule: object, index: int) -> Iterator[FieldError]:
         yield required(f"{at}.toLocalQueue", "must name a LocalQueue", "or set skip: true")
 
 
-def _rule(rule: Json) -> Rule:
+def _rule(rule: Json) -> ImportRule:
     match = child(rule, "match")
-    return Rule(
+    return ImportRule(
         labels=string_map(match.get("labels")),
         priority_class=text(match.get("priorityClassName")),
         local_queue=text(rule.get("toLocalQueue")),
@@ -92,11 +92,11 @@ def _rule(rule: Json) -> Rule:
 class ImportContext(Struct):
     """What an import depends on: its rules, and the objects that are stored."""
 
-    rules: Sequence[Rule]
+    rules: Sequence[ImportRule]
     local_queues: Mapping[Key, Json]
     cluster_queues: Mapping[str, ClusterQueue]
     flavors: frozenset[str]
-    classes: Classes = Classes()
+    classes: PriorityClasses = PriorityClasses()
     labels: Mapping[str, str] = {}
     accounting: AccountingContext = AccountingContext()
     gates: Gates = Gates()

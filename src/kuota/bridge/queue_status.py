@@ -25,7 +25,7 @@ from kuota.engine.tree import QuotaNode
 from .conditions import Conditions, timestamp
 
 
-class Use(Struct):
+class ColumnUsage(Struct):
     """The usage of one column of a queue, and how much of it exceeds nominal quota."""
 
     column: FlavorResource
@@ -33,14 +33,14 @@ class Use(Struct):
     borrowed: int = 0
 
 
-class QueueUse(Struct):
+class QueueUsage(Struct):
     """The usage of a queue by workloads with quota, or only by admitted ones."""
 
     workloads: int = 0
-    columns: tuple[Use, ...] = ()
+    columns: tuple[ColumnUsage, ...] = ()
 
 
-def reserved(queue: Queue, local_queue: Key | None = None) -> QueueUse:
+def reserved(queue: Queue, local_queue: Key | None = None) -> QueueUsage:
     """Return the usage of a ClusterQueue, or the part of one LocalQueue.
 
     A reservation counts once the API server has stored it. Until then its workload is pending.
@@ -48,13 +48,13 @@ def reserved(queue: Queue, local_queue: Key | None = None) -> QueueUse:
     return _use(queue, queue.running.total(local_queue), shared=local_queue is None)
 
 
-def admitted(queue: Queue, local_queue: Key | None = None) -> QueueUse:
+def admitted(queue: Queue, local_queue: Key | None = None) -> QueueUsage:
     """Return the same for admitted workloads only."""
     total = queue.running.total(local_queue, admitted=True)
     return _use(queue, total, shared=local_queue is None)
 
 
-def _use(queue: Queue, totals: UsageTotal, *, shared: bool) -> QueueUse:
+def _use(queue: Queue, totals: UsageTotal, *, shared: bool) -> QueueUsage:
     """Return every declared column in spec order. Only a ClusterQueue in a cohort borrows."""
     borrows = shared and queue.node.parent is not None
     columns = []
@@ -62,11 +62,11 @@ def _use(queue: Queue, totals: UsageTotal, *, shared: bool) -> QueueUse:
         for column, quota in group.quotas.items():
             total = min(totals.amounts.get(column, 0), UNLIMITED)
             borrowed = max(0, total - quota.nominal) if borrows else 0
-            columns.append(Use(column=column, total=total, borrowed=borrowed))
-    return QueueUse(workloads=totals.count, columns=tuple(columns))
+            columns.append(ColumnUsage(column=column, total=total, borrowed=borrowed))
+    return QueueUsage(workloads=totals.count, columns=tuple(columns))
 
 
-def flavors_json(use: QueueUse, *, shared: bool, sizes: Container[str] = ()) -> list[Json]:
+def flavors_json(use: QueueUsage, *, shared: bool, sizes: Container[str] = ()) -> list[Json]:
     """Return usage grouped by flavor. `shared` queues (ClusterQueues) include `borrowed`.
 
     `sizes` are written with binary suffixes.

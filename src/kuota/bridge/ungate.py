@@ -16,7 +16,7 @@ from kuota.engine.model import Struct
 from .draft import StoredWorkload
 from .job_pass.slices import counts_of
 from .topology_ungate import assigned, places
-from .workload_pods import Release, WorkloadPod
+from .workload_pods import GateRemoval, WorkloadPod
 
 _PROVISIONED = (
     "autoscaling.x-k8s.io/consume-provisioning-request",
@@ -31,7 +31,7 @@ class ChecksDisagree(ValueError):
 
 def releases(
     active: StoredWorkload, pods: Iterable[WorkloadPod], *, elastic: bool, topology: bool
-) -> list[Release]:
+) -> list[GateRemoval]:
     """Return which pods of an admitted Workload lose gates, lowest names first.
 
     `elastic` and `topology` say which gates are removed. A pod that exceeds the quota of an elastic
@@ -46,12 +46,12 @@ def releases(
         exceeding = {each.key for each in held if each.key not in quota}
         rest = [each for each in live if each.key not in exceeding]
         for pod, selector in places(active.obj, rest):
-            placed = Release(pod=pod, gates=frozenset({TOPOLOGY_GATE}), node_selector=selector)
+            placed = GateRemoval(pod=pod, gates=frozenset({TOPOLOGY_GATE}), node_selector=selector)
             found[pod.key] = quota[pod.key].joined(placed) if pod.key in quota else placed
     return [found[each.key] for each in live if each.key in found]
 
 
-def _within_quota(active: StoredWorkload, live: Sequence[WorkloadPod]) -> Iterator[Release]:
+def _within_quota(active: StoredWorkload, live: Sequence[WorkloadPod]) -> Iterator[GateRemoval]:
     """Yield which pods of an elastic job its newest slice with quota covers.
 
     A pod that an earlier admission has tied to other nodes stays gated.
@@ -62,7 +62,7 @@ def _within_quota(active: StoredWorkload, live: Sequence[WorkloadPod]) -> Iterat
         updates = _updates(active, name)
         waiting = [e for e in members if e.gated(ELASTIC_JOB) and _compatible(e, updates)]
         for pod in waiting[: max(0, room)]:
-            yield Release(
+            yield GateRemoval(
                 pod=pod,
                 gates=frozenset({ELASTIC_JOB}),
                 annotations=updates.annotations,

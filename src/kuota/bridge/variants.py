@@ -49,7 +49,7 @@ def is_parent(meta: ObjectMeta) -> bool:
 
 
 def follows(obj: Workload) -> bool:
-    """Whether it is evicted only because another member of its family was."""
+    """Whether it is evicted only because its parent or another variant was."""
     found = true_condition(obj.status.conditions, "Evicted")
     if found is None:
         return False

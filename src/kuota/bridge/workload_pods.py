@@ -104,7 +104,7 @@ def _gated(pod: Json) -> bool:
     return any(mapping(each).get("name") in (ELASTIC_JOB, TOPOLOGY_GATE) for each in gates)
 
 
-class Release(Struct):
+class GateRemoval(Struct):
     """What changes about a pod that loses gates."""
 
     pod: WorkloadPod
@@ -112,9 +112,9 @@ class Release(Struct):
     annotations: Mapping[str, str] = {}
     node_selector: Mapping[str, str] = {}
 
-    def joined(self, other: Release) -> Release:
+    def joined(self, other: GateRemoval) -> GateRemoval:
         """Return both changes of one pod. The other one takes precedence."""
-        return Release(
+        return GateRemoval(
             pod=self.pod,
             gates=self.gates | other.gates,
             annotations={**self.annotations, **other.annotations},

@@ -73,14 +73,14 @@ def add(name: str, file: Path, worker_context: str, manager: str, context: str, 
     Example:
       kuota cluster add gpu-2 --kubeconfig gpu-2.kubeconfig
     """
-    from kuota.control.checks.multikueue.kubeconfig import Refused, accepted
+    from kuota.control.checks.multikueue.kubeconfig import ClusterUnusable, accepted
     from kuota.control.checks.multikueue.kubeconfig_text import kubeconfig_text
     from kuota.kube.config import connection
 
     try:
         content = kubeconfig_text(connection(str(file), worker_context))
         accepted(content)
-    except (Refused, KubeError) as error:
+    except (ClusterUnusable, KubeError) as error:
         raise Failed(f"{file} cannot be used: {error}") from None
 
     async def work(session: Session) -> int:
@@ -183,7 +183,7 @@ async def _queues(session: Session, cluster: Json, space: str) -> list[Json] | N
     """Return the ClusterQueues of a worker cluster; None if it cannot be asked."""
     import base64
 
-    from kuota.control.checks.multikueue.kubeconfig import Refused, accepted
+    from kuota.control.checks.multikueue.kubeconfig import ClusterUnusable, accepted
     from kuota.control.checks.multikueue.worker_client import worker_client
     from kuota.kube.clock import SystemClock
 
@@ -199,7 +199,7 @@ async def _queues(session: Session, cluster: Json, space: str) -> list[Json] | N
                 return (await client.list(CLUSTER_QUEUES)).items
             finally:
                 await client.close()
-    except (KubeError, Refused, TimeoutError, LookupError, ValueError, OSError):
+    except (KubeError, ClusterUnusable, TimeoutError, LookupError, ValueError, OSError):
         return None
 
 

@@ -23,7 +23,7 @@ from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.api.schema import VERSIONS
 from kuota.api.structure import suggestion
 from kuota.bridge.jobs.ancestor import group_kind
-from kuota.bridge.jobs.kind import JobKind, Referring
+from kuota.bridge.jobs.kind import JobKind, JobWithReferences
 from kuota.bridge.jobs.registry import ALL
 from kuota.control.checks.registry import controller_names
 from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
@@ -222,7 +222,7 @@ def _native_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         return
     yield from native_faults(obj)
     kind = _job_kind(obj)
-    if kind is not None and not isinstance(kind, Referring):
+    if kind is not None and not isinstance(kind, JobWithReferences):
         # `native_faults` has already reported fields of the wrong type. Jobs that depend on other
         # objects cannot be checked without them.
         managed = bool(queue_name(obj))

@@ -20,12 +20,12 @@ from kuota.api import faults, kueue, names
 from kuota.api.base import Json, Key
 from kuota.api.core import PriorityClass, is_terminated
 from kuota.bridge.inbound_workload import AccountingContext
-from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.pod_import import (
     ImportContext,
     ImportFault,
+    ImportRule,
     PodImport,
-    Rule,
     imported,
     parsed_rules,
 )
@@ -102,12 +102,14 @@ def command(
     conduct(Choice(choice.kubeconfig, choice.context, namespaces[0]), work)
 
 
-def _rules(label: str | None, mapping: str | None, file: str | None) -> list[Rule]:
+def _rules(label: str | None, mapping: str | None, file: str | None) -> list[ImportRule]:
     if (label is None) != (mapping is None) or (label is None) == (file is None):
         raise click.UsageError("use --queuelabel and --queuemapping, or --queuemapping-file")
     if file is None:
         pairs = _pairs(mapping or "", "--queuemapping")
-        return [Rule(labels={label or "": value}, local_queue=to) for value, to in pairs.items()]
+        return [
+            ImportRule(labels={label or "": value}, local_queue=to) for value, to in pairs.items()
+        ]
     try:
         with click.open_file(file, encoding="utf-8") as opened:
             return parsed_rules(yaml.safe_load(opened))
@@ -142,7 +144,7 @@ def _labels(given: str) -> dict[str, str]:
 async def _context(
     client: Client,
     namespaces: Iterable[str],
-    rules: list[Rule],
+    rules: list[ImportRule],
     labels: Mapping[str, str],
     accounting: AccountingContext,
 ) -> ImportContext:
@@ -159,7 +161,7 @@ async def _context(
         local_queues={key_of(each): each for each in local},
         cluster_queues=_decoded(queues, kueue.ClusterQueue),
         flavors=frozenset(key_of(each).name for each in flavors),
-        classes=Classes(
+        classes=PriorityClasses(
             pods=_decoded(pods, PriorityClass),
             workloads=_decoded(workloads, kueue.WorkloadPriorityClass),
         ),

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.bridge.jobs.composed import IS_GROUP
+from kuota.bridge.jobs.composable import IS_GROUP
 from kuota.kube.errors import ApiError, BadRequest, NotFound
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import ARCHIVED_PODS, JOBS, PODS, WORKLOADS, Resource, key_of

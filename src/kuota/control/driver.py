@@ -36,9 +36,9 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock, within
 from kuota.kube.errors import ApiError, Conflict, KubeError, NotFound
 
+from .cluster_cache import ClusterCache
 from .effects import Sender
 from .pending_reports import PendingReports
-from .world import World
 
 MAX_ATTEMPTS = 5
 """The number of attempts to write a decision after conflicts."""
@@ -66,7 +66,7 @@ class Driver:
     def __init__(
         self,
         engine: Engine,
-        world: World,
+        cache: ClusterCache,
         client: Client,
         sender: Sender,
         clock: Clock,
@@ -76,7 +76,7 @@ class Driver:
         self._tracker = ChangeTracker(engine)
         self.on_affected: Callable[[AffectedQueues], None] = lambda affected: None
         self.cycle_observers: list[Callable[[Outcome, float], None]] = []
-        self._world = world
+        self._cache = cache
         self._client = client
         self._sender = sender
         self._clock = clock
@@ -240,7 +240,7 @@ class Driver:
         return _failures(self._as_of_now(decision), retry_at)
 
     def _reserved(self, key: Key) -> bool:
-        cached = self._world.workload(key)
+        cached = self._cache.workload(key)
         return cached is not None and cached.value is not None and cached.value.reserved
 
     async def _write_locked(self, decision: Decision, decided_at: float) -> bool:
@@ -280,7 +280,7 @@ class Driver:
         """Raise _Outdated if the Workload has changed since the decision."""
         if not isinstance(decision, Admit):
             return
-        cached = self._world.workload(decision.workload.key)
+        cached = self._cache.workload(decision.workload.key)
         stored = cached.value if cached is not None else None
         if stored is None or stored.obj.metadata.uid != decision.workload.uid:
             raise _Outdated("the workload was deleted")
@@ -305,7 +305,7 @@ class Driver:
         return replace(decision, victims=victims)
 
     def _leaving(self, key: Key) -> bool:
-        cached = self._world.workload(key)
+        cached = self._cache.workload(key)
         stored = cached.value if cached is not None else None
         return (
             stored is None
@@ -316,12 +316,12 @@ class Driver:
 
     async def _reread(self, key: Key) -> None:
         try:
-            self._world.wrote(kinds.WORKLOADS, await self._client.get(kinds.WORKLOADS, key))
+            self._cache.wrote(kinds.WORKLOADS, await self._client.get(kinds.WORKLOADS, key))
         except NotFound:
             raise _Outdated("the workload was deleted") from None
 
     def _stored(self, key: Key) -> Workload | None:
-        cached = self._world.workload(key)
+        cached = self._cache.workload(key)
         stored: StoredWorkload | None = cached.value if cached is not None else None
         return stored.obj if stored is not None else None
 

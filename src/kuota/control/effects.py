@@ -39,9 +39,9 @@ class WrittenObjects(Protocol):
 class Sender:
     """Sends effects through a client. Callers hold `locks` while they compute and send effects."""
 
-    def __init__(self, client: Client, world: WrittenObjects, recorder: Recorder) -> None:
+    def __init__(self, client: Client, cache: WrittenObjects, recorder: Recorder) -> None:
         self._client = client
-        self._world = world
+        self._cache = cache
         self.recorder = recorder
         self.locks = KeyedLocks()
 
@@ -55,7 +55,7 @@ class Sender:
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
         for effect in effects:
-            at = self._world.resources[effect.kind], effect.key
+            at = self._cache.resources[effect.kind], effect.key
             if isinstance(effect, Event):
                 self.record(effect)
             elif at not in gone or isinstance(effect, Create):
@@ -90,7 +90,7 @@ class Sender:
                 answer = await self._client.delete(
                     resource, effect.key, uid=effect.uid, propagation=effect.propagation
                 )
-                self._world.wrote(resource, answer)
+                self._cache.wrote(resource, answer)
             case _:
                 assert_never(effect)
 
@@ -109,11 +109,11 @@ class Sender:
             body = body | {"metadata": metadata | {"resourceVersion": version}}
         stored = await self._client.patch(*at, body, subresource=subresource)
         versions[at] = base, stored["metadata"]["resourceVersion"]
-        self._world.wrote(at[0], stored)
+        self._cache.wrote(at[0], stored)
 
     async def _create(self, resource: Resource, effect: Create) -> None:
         try:
-            self._world.wrote(resource, await self._client.create(resource, effect.object))
+            self._cache.wrote(resource, await self._client.create(resource, effect.object))
         except AlreadyExists:
             if effect.must_be_new:
                 raise
@@ -125,8 +125,8 @@ class Sender:
 
     def record(self, event: Event) -> None:
         """Record an event about a watched object."""
-        resource = self._world.resources[event.kind]
-        about = self._world.json(resource, event.key) or {
+        resource = self._cache.resources[event.kind]
+        about = self._cache.json(resource, event.key) or {
             "metadata": {"namespace": event.key.namespace, "name": event.key.name}
         }
         named = {"apiVersion": resource.api_version, "kind": resource.kind} | about

@@ -26,7 +26,7 @@ from kuota.failures import report
 from kuota.kube.events import Recorder
 
 from .cached_object import CachedObject
-from .world import World
+from .cluster_cache import ClusterCache
 
 ApplyFact = Callable[[Fact], None]
 
@@ -34,7 +34,7 @@ UNREADABLE = "Unreadable"
 
 
 class FactSource:
-    """Connects a World to an engine. `apply` receives the facts in order.
+    """Connects a ClusterCache to an engine. `apply` receives the facts in order.
 
     As in Kueue, a deactivated Workload is not charged, even while its pods are being ended. With
     `charges_inactive`, it is charged until its quota reservation is cleared.
@@ -42,7 +42,7 @@ class FactSource:
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         apply: ApplyFact,
         recorder: Recorder,
         config: Configuration | None,
@@ -50,7 +50,7 @@ class FactSource:
         *,
         charges_inactive: bool = False,
     ) -> None:
-        self._world = world
+        self._cache = cache
         self._apply = apply
         self._recorder = recorder
         self._config = config
@@ -62,19 +62,19 @@ class FactSource:
 
     def follow(self) -> None:
         """Start to report all existing objects and every later change."""
-        world = self._world
-        world.limit_ranges.observe(lambda old, new: self._account_again(old, new))
-        world.runtime_classes.observe(lambda old, new: self._account_again(None, None))
-        if world.devices is not None:
-            world.devices.observe(self._devices_changed)
-        self._follow(world.namespaces, model.Namespace, inbound.namespace)
-        self._follow(world.topologies, model.Topology, inbound.topology)
-        self._follow(world.flavors, model.ResourceFlavor, inbound.flavor)
-        self._follow(world.checks, model.AdmissionCheck, inbound.admission_check)
-        self._follow(world.cohorts, model.Cohort, inbound.cohort)
-        self._follow(world.cluster_queues, model.ClusterQueue, inbound.cluster_queue)
-        self._follow(world.local_queues, model.LocalQueue, inbound.local_queue)
-        self._follow(world.workloads, model.Workload, self._workload)
+        cache = self._cache
+        cache.limit_ranges.observe(lambda old, new: self._account_again(old, new))
+        cache.runtime_classes.observe(lambda old, new: self._account_again(None, None))
+        if cache.devices is not None:
+            cache.devices.observe(self._devices_changed)
+        self._follow(cache.namespaces, model.Namespace, inbound.namespace)
+        self._follow(cache.topologies, model.Topology, inbound.topology)
+        self._follow(cache.flavors, model.ResourceFlavor, inbound.flavor)
+        self._follow(cache.checks, model.AdmissionCheck, inbound.admission_check)
+        self._follow(cache.cohorts, model.Cohort, inbound.cohort)
+        self._follow(cache.cluster_queues, model.ClusterQueue, inbound.cluster_queue)
+        self._follow(cache.local_queues, model.LocalQueue, inbound.local_queue)
+        self._follow(cache.workloads, model.Workload, self._workload)
 
     def workload(self, stored: StoredWorkload) -> model.Workload:
         """Convert a Workload to the engine's model. Raises if its quantities are invalid."""
@@ -116,27 +116,27 @@ class FactSource:
 
     def _account_again(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
         """Account for pending Workloads again, because a LimitRange or RuntimeClass changed."""
-        world = self._world
+        cache = self._cache
         self._refresh()
         changed = new or old
-        for cached in world.waiting_in(changed.key.namespace if changed is not None else ""):
+        for cached in cache.waiting_in(changed.key.namespace if changed is not None else ""):
             self._changed(model.Workload, self._workload, cached, cached)
 
     def _refresh(self) -> None:
-        world = self._world
+        cache = self._cache
         self.accounting = accounting(
             self._config,
             self._gates,
-            [each.value for each in world.limit_ranges.values() if each.value],
-            [each.value for each in world.runtime_classes.values() if each.value],
-            world.devices.offered(self._mappings) if world.devices is not None else None,
+            [each.value for each in cache.limit_ranges.values() if each.value],
+            [each.value for each in cache.runtime_classes.values() if each.value],
+            cache.devices.offered(self._mappings) if cache.devices is not None else None,
         )
 
     def _devices_changed(self, namespace: str) -> None:
         """Account for pending Workloads that request devices again; "" means in all namespaces."""
         self._refresh()
         extended = self.accounting.devices.extended
-        for cached in self._world.waiting_in(namespace):
+        for cached in self._cache.waiting_in(namespace):
             stored = cached.value
             if stored is not None and needs_devices(stored.obj, extended, self._gates):
                 self._changed(model.Workload, self._workload, cached, cached)

@@ -17,8 +17,8 @@ from kuota.api.gates import Gates
 from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.api.rules.metadata import label
 from kuota.bridge.jobs.ancestor import GroupKind
-from kuota.bridge.jobs.composed import Composed
-from kuota.bridge.jobs.kind import JobKey, JobKind, Referring, Skipping
+from kuota.bridge.jobs.composable import ComposableJob
+from kuota.bridge.jobs.kind import JobKey, JobKind, JobWithReferences, JobWithSkip
 from kuota.bridge.jobs.members import Members, identity_of
 from kuota.bridge.jobs.pod_parent import PodParent
 from kuota.kube.cache import Indexer
@@ -28,7 +28,7 @@ from kuota.kube.informer import Informer, trimmed
 from kuota.kube.lazy_informer import LazyInformer
 from kuota.kube.resources import Resource, key_of
 
-from .cluster_caches import POD
+from .node_pod_informers import POD
 
 NAMESPACE = "namespace"
 PRIORITY = "priority class"
@@ -59,7 +59,7 @@ class JobCaches:
         """The members of each composed job."""
         self.resources: dict[str, Resource] = {}
         """The resource of each kind that effects name."""
-        self._composed = [each for each in self._kinds.values() if isinstance(each, Composed)]
+        self._composed = [each for each in self._kinds.values() if isinstance(each, ComposableJob)]
         self._parents = [each for each in self._kinds.values() if isinstance(each, PodParent)]
         self.informers = {
             at: self._job_informer(each)
@@ -123,7 +123,7 @@ class JobCaches:
                     members = self._members[job] = Members(job.key.namespace, read)
                 if obj is new:
                     kind = self._kinds[job.kind]
-                    assert isinstance(kind, Composed)
+                    assert isinstance(kind, ComposableJob)
                     members.put(kind.described(obj))
                 else:
                     members.drop(identity_of(obj))
@@ -145,7 +145,9 @@ class JobCaches:
     def jobs_of(self, at: GroupKind, obj: Json) -> Iterator[JobKey]:
         """Yield the jobs that a change of an object concerns."""
         kind = self._kinds.get(at)
-        if kind is not None and not (isinstance(kind, Skipping) and kind.skipped(obj, self._gates)):
+        if kind is not None and not (
+            isinstance(kind, JobWithSkip) and kind.skipped(obj, self._gates)
+        ):
             yield from list(self._groups_of(at, obj)) or [JobKey(at, key_of(obj))]
         yield from self._parents_of(at, obj)
 
@@ -195,7 +197,7 @@ class JobCaches:
         informer = self._all.get(job.kind)
         return informer.get(job.key) if informer is not None else None
 
-    def _composition(self, kind: Composed, job: JobKey) -> Json | None:
+    def _composition(self, kind: ComposableJob, job: JobKey) -> Json | None:
         members = self._members.get(job)
         if members is None:
             return None
@@ -246,14 +248,14 @@ def _open_job_indexers(kind: JobKind) -> dict[str, Indexer[Json]]:
         return [name] if name and not ended(job) else []
 
     def references(job: Json) -> list[str]:
-        if not isinstance(kind, Referring) or ended(job):
+        if not isinstance(kind, JobWithReferences) or ended(job):
             return []
         return [reference_word(*each) for each in kind.references(job)]
 
     return {NAMESPACE: namespace, PRIORITY: priority, REFERENCE: references}
 
 
-def _at(kind: Composed) -> GroupKind:
+def _at(kind: ComposableJob) -> GroupKind:
     assert isinstance(kind, JobKind)
     return kind.group_kind
 

@@ -23,15 +23,15 @@ from kuota.failures import report
 from kuota.kube.resources import key_of
 
 from .cached_object import CachedObject
+from .cluster_cache import ClusterCache
 from .facts import ApplyFact
-from .world import World
 
 
 class NodeFacts:
     """Reports nodes and pods to an engine, and only those changes that matter to placement."""
 
-    def __init__(self, world: World, apply: ApplyFact, gates: Gates) -> None:
-        self._world = world
+    def __init__(self, cache: ClusterCache, apply: ApplyFact, gates: Gates) -> None:
+        self._cache = cache
         self._apply = apply
         self._gates = gates
         self._needed = asyncio.Event()
@@ -39,13 +39,13 @@ class NodeFacts:
     def follow(self) -> None:
         """Wait for the first flavor with a topology, if the gate is enabled."""
         if self._gates.on(Gate.TopologyAwareScheduling):
-            self._world.flavors.observe(self._flavor)
+            self._cache.flavors.observe(self._flavor)
 
     async def run(self) -> None:
         """Tell the engine when all nodes and pods are known."""
         await self._needed.wait()
-        await self._world.nodes.settled.wait()
-        await self._world.pods.settled.wait()
+        await self._cache.nodes.settled.wait()
+        await self._cache.pods.settled.wait()
         self._apply(NodesListed())
 
     def _flavor(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
@@ -53,10 +53,10 @@ class NodeFacts:
         if value is None or not value.spec.topology_name or self._needed.is_set():
             return
         self._needed.set()
-        for informer in (self._world.nodes, self._world.pods):
+        for informer in (self._cache.nodes, self._cache.pods):
             informer.need()
-        self._world.nodes.observe(self._node)
-        self._world.pods.observe(self._pod)
+        self._cache.nodes.observe(self._node)
+        self._cache.pods.observe(self._pod)
 
     def _node(self, old: Node | None, new: Node | None) -> None:
         known, value = _node(old), _node(new)

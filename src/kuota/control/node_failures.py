@@ -38,9 +38,9 @@ from kuota.kube.resources import PODS
 from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
-from .cluster_caches import FOR_NODE, IN_CHAIN
+from .cluster_cache import ClusterCache
 from .effects import Sender
-from .world import World
+from .node_pod_informers import FOR_NODE, IN_CHAIN
 
 NODE = "assigned node"
 """The index of Workloads by the nodes that they are assigned to."""
@@ -52,30 +52,30 @@ class NodeFailures:
     """Reconciles nodes by name."""
 
     def __init__(
-        self, client: Client, world: World, sender: Sender, clock: Clock, gates: Gates
+        self, client: Client, cache: ClusterCache, sender: Sender, clock: Clock, gates: Gates
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue(clock)
         self._client = client
-        self._world = world
+        self._cache = cache
         self._sender = sender
         self._clock = clock
         self._gates = gates
         self._observing = False
-        world.workloads.add_index(NODE, _nodes)
+        cache.workloads.add_index(NODE, _nodes)
 
     def follow(self) -> None:
         """Observe Workloads from now on."""
-        self._world.workloads.observe(self._workload)
+        self._cache.workloads.observe(self._workload)
 
     async def run(self) -> None:
         """Observe nodes and pods once they are known, because this or something else needs them."""
-        nodes, pods = self._world.nodes, self._world.pods
+        nodes, pods = self._cache.nodes, self._cache.pods
         await nodes.synced.wait()
         await pods.synced.wait()
         self._observing = True
         nodes.observe(self._node)
         pods.observe(self._pod)
-        for each in list(self._world.workloads.values()):
+        for each in list(self._cache.workloads.values()):
             self._workload(None, each)
 
     async def reconcile(self, name: str) -> float | None:
@@ -90,16 +90,16 @@ class NodeFailures:
     def _view(self, name: str) -> NodeView:
         return NodeView(
             name=name,
-            node=self._world.nodes.get(Key("", name)),
-            flavors=self._world.flavor_objects(),
+            node=self._cache.nodes.get(Key("", name)),
+            flavors=self._cache.flavor_objects(),
             gates=self._gates,
             now=self._clock.now().timestamp(),
         )
 
     def _affected(self, name: str) -> set[Key]:
         """Return the Workloads on a node, and those with pods that wait for it."""
-        found = {each.key for each in self._world.workloads.indexed(NODE, name)}
-        late = (workload_pod(each) for each in self._world.pods.indexed(FOR_NODE, name))
+        found = {each.key for each in self._cache.workloads.indexed(NODE, name)}
+        late = (workload_pod(each) for each in self._cache.pods.indexed(FOR_NODE, name))
         return found | {Key(e.key.namespace, e.workload) for e in late if e.waits_for_node}
 
     async def _record_all(self, keys: list[Key], view: NodeView) -> None:
@@ -115,20 +115,20 @@ class NodeFailures:
 
     async def _record(self, key: Key, view: NodeView) -> None:
         async with self._sender.locks.hold(key):
-            cached = self._world.workload(key)
+            cached = self._cache.workload(key)
             stored = cached.value if cached is not None else None
             if stored is None or stored.deleting or not concerned(stored):
                 return
             found = verdict(view, stored.obj, self._pods_of(stored))
             await self._sender.send(recorded(stored, view.name, found.health, view.now).effects)
-            after = self._world.workload(key)
+            after = self._cache.workload(key)
         evicted = after is None or after.value is None or not concerned(after.value)
         for pod in found.terminate if not evicted else ():
             await self._terminate(pod, view)
 
     def _pods_of(self, stored: StoredWorkload) -> list[WorkloadPod]:
         chain = Key(stored.key.namespace, chain_name(stored))
-        return [workload_pod(each) for each in self._world.pods.indexed(IN_CHAIN, str(chain))]
+        return [workload_pod(each) for each in self._cache.pods.indexed(IN_CHAIN, str(chain))]
 
     async def _terminate(self, pod: WorkloadPod, view: NodeView) -> None:
         """Set a pod that cannot be bound to Failed, so that its job replaces it."""
@@ -142,7 +142,7 @@ class NodeFailures:
             answer = await self._client.patch(PODS, pod.key, body, subresource="status")
         except NotFound:
             return
-        self._world.pods.wrote(answer)
+        self._cache.pods.wrote(answer)
         note = terminated_note(view.name)
         self._sender.recorder.record(obj | _POD, TERMINATED_EVENT, note)
 
@@ -153,12 +153,12 @@ class NodeFailures:
         names = _nodes(new) if new is not None else []
         if not names:
             return
-        self._world.nodes.need()
-        self._world.pods.need()
+        self._cache.nodes.need()
+        self._cache.pods.need()
         if not self._observing or (old is not None and _nodes(old) == names):
             return
         for name in names:
-            if suspicious(self._world.nodes.get(Key("", name))):
+            if suspicious(self._cache.nodes.get(Key("", name))):
                 self.queue.add(name)
 
     def _node(self, old: Node | None, new: Node | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from kuota.api.core import Node
 
-from .world import World
+from .cluster_cache import ClusterCache
 
 LabelKeys = frozenset[str]
 
@@ -20,13 +20,13 @@ LabelKeys = frozenset[str]
 class NodeLabels:
     """Counts the nodes with each label key. `changed` is called after a key appears or vanishes."""
 
-    def __init__(self, world: World, changed: Callable[[], None] = lambda: None) -> None:
-        self._nodes = world.nodes
+    def __init__(self, cache: ClusterCache, changed: Callable[[], None] = lambda: None) -> None:
+        self._nodes = cache.nodes
         self._counts: Counter[str] = Counter()
         self._needed = asyncio.Event()
         self._known = False
         self._changed = changed
-        world.topologies.observe(lambda old, new: self._needed.set())
+        cache.topologies.observe(lambda old, new: self._needed.set())
 
     def __call__(self) -> LabelKeys | None:
         """Return the label keys; None while they are unknown or not needed."""

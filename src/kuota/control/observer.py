@@ -26,8 +26,8 @@ from kuota.kube.resources import Resource
 from kuota.kube.workqueue import Reconcile
 
 from .cached_object import CachedObject
+from .cluster_cache import ClusterCache
 from .driver import Driver
-from .world import World
 
 if TYPE_CHECKING:
     # Its loop is measured by an Instrument of this module.
@@ -85,42 +85,42 @@ def uninstrumented(controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
     return reconcile
 
 
-class WorldObjects:
-    """The objects of a World, for lookups by an observer."""
+class CacheReader:
+    """The objects of a ClusterCache, for lookups by an observer."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
 
     def metadata(self, kind: str, key: Key) -> Json:
         """Return the metadata of a queue, cohort or workload; empty if it does not exist."""
-        found = self._world.json(_RESOURCES[kind], key)
+        found = self._cache.json(_RESOURCES[kind], key)
         metadata: Json = found["metadata"] if found is not None else {}
         return metadata
 
     def workloads(self) -> Iterator[Workload]:
         """Yield every Workload of a LocalQueue that could be decoded and has not finished."""
-        for key in list(self._world.local_queues.keys()):
-            for each in self._world.workloads_in(key):
+        for key in list(self._cache.local_queues.keys()):
+            for each in self._cache.workloads_in(key):
                 if each.value is not None:
                     yield each.value.obj
 
 
-def attach_observer(observer: Observer, driver: Driver, world: World, clock: Clock) -> None:
+def attach_observer(observer: Observer, driver: Driver, cache: ClusterCache, clock: Clock) -> None:
     """Report every change from now on to the observer. Existing objects are not reported.
 
     No decision depends on an observer, so its failures are reported and otherwise ignored.
     """
-    changes = _WorkloadChanges(observer, world, clock)
-    world.workloads.observe(tolerated(METRICS, changes.changed))
+    changes = _WorkloadChanges(observer, cache, clock)
+    cache.workloads.observe(tolerated(METRICS, changes.changed))
     for resource, informer in (
-        (kinds.CLUSTER_QUEUES, world.cluster_queues),
-        (kinds.LOCAL_QUEUES, world.local_queues),
-        (kinds.COHORTS, world.cohorts),
+        (kinds.CLUSTER_QUEUES, cache.cluster_queues),
+        (kinds.LOCAL_QUEUES, cache.local_queues),
+        (kinds.COHORTS, cache.cohorts),
     ):
         informer.observe(tolerated(METRICS, partial(changes.queue_changed, resource)))
-    for kind, jobs in world.job_caches.observed():
+    for kind, jobs in cache.job_caches.observed():
         jobs.observe(tolerated(METRICS, partial(changes.job_changed, kind)))
-    world.pods.observe(tolerated(METRICS, changes.pod_changed))
+    cache.pods.observe(tolerated(METRICS, changes.pod_changed))
     changes.live = True
     driver.cycle_observers.append(tolerated(METRICS, observer.cycle))
 
@@ -134,10 +134,10 @@ def attach_dispatch_observer(observer: DispatchObserver, dispatcher: Dispatcher)
 class _WorkloadChanges:
     """Translates changes of Workloads for an observer."""
 
-    def __init__(self, observer: Observer, world: World, clock: Clock) -> None:
+    def __init__(self, observer: Observer, cache: ClusterCache, clock: Clock) -> None:
         self.live = False
         self._observer = observer
-        self._world = world
+        self._cache = cache
         self._clock = clock
 
     def changed(
@@ -150,7 +150,7 @@ class _WorkloadChanges:
             old is None
             and after is not None
             and self.live
-            and self._world.workloads.synced.is_set()
+            and self._cache.workloads.synced.is_set()
         ):
             ordered = self._job_creation(after)
             if ordered is not None:
@@ -167,9 +167,9 @@ class _WorkloadChanges:
         if old is None or new is None:
             return
         for gate in removed_gates(old, new) - {TOPOLOGY_GATE}:
-            for job in self._world.job_caches.jobs_of(kind, new):
-                in_group = self._world.job_caches.composed(job.kind)
-                for workload in filter(None, map(_workload, self._world.workloads_of(job))):
+            for job in self._cache.job_caches.jobs_of(kind, new):
+                in_group = self._cache.job_caches.composed(job.kind)
+                for workload in filter(None, map(_workload, self._cache.workloads_of(job))):
                     self._ungated(workload, gate, in_group)
 
     def pod_changed(self, old: Json | None, new: Json | None) -> None:
@@ -177,7 +177,7 @@ class _WorkloadChanges:
         if old is None or new is None or TOPOLOGY_GATE not in removed_gates(old, new):
             return
         chain = chain_of(new)
-        workload = _workload(self._world.workload(chain)) if chain is not None else None
+        workload = _workload(self._cache.workload(chain)) if chain is not None else None
         if workload is not None:
             self._ungated(workload, TOPOLOGY_GATE, label(new, GROUP_NAME) is not None)
 
@@ -195,7 +195,7 @@ class _WorkloadChanges:
         for owner in workload.metadata.owner_references or ():
             if owner.controller:
                 key = Key(workload.metadata.namespace, owner.name)
-                job = self._world.job(JobKey(owner.group_kind, key))
+                job = self._cache.job(JobKey(owner.group_kind, key))
                 metadata = job["metadata"] if job is not None else {}
                 if metadata.get("generation", 1) == 1 and metadata.get("creationTimestamp"):
                     return owner.kind, datetime.fromisoformat(metadata["creationTimestamp"])

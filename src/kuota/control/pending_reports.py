@@ -28,9 +28,9 @@ from kuota.engine.reasons import RequeueReason
 from kuota.kube.clock import Clock
 
 from .cached_object import CachedObject
+from .cluster_cache import ClusterCache
 from .deferred_writes import DeferredWrites
 from .effects import Sender
-from .world import World
 
 MANY = 50
 """If more reports than this are pending, they are written without events."""
@@ -53,10 +53,16 @@ class PendingReports:
     """
 
     def __init__(
-        self, engine: Engine, world: World, sender: Sender, clock: Clock, *, readiness: bool = False
+        self,
+        engine: Engine,
+        cache: ClusterCache,
+        sender: Sender,
+        clock: Clock,
+        *,
+        readiness: bool = False,
     ) -> None:
         self._engine = engine
-        self._world = world
+        self._cache = cache
         self._sender = sender
         self._clock = clock
         self._readiness = readiness
@@ -142,7 +148,7 @@ class PendingReports:
 
     def _defer_reasons(self, keys: Iterable[Key]) -> None:
         for key in keys:
-            obj = self._world.workload(key)
+            obj = self._cache.workload(key)
             wait = self._class_wait(key)
             if obj is None or obj.value is None or wait is None:
                 continue
@@ -218,7 +224,7 @@ class PendingReports:
         return pending_reason(wait.reason, self._engine.policy.gates)
 
     def _stored_workload(self, key: Key) -> StoredWorkload | None:
-        cached = self._world.workload(key)
+        cached = self._cache.workload(key)
         return cached.value if cached is not None else None
 
     def _stored(self, key: Key) -> Workload | None:

@@ -12,12 +12,12 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import serve
 
+from .cluster_cache import ClusterCache
 from .effects import Sender
 from .node_failures import NodeFailures
 from .observer import Instrument
 from .parts import Part, Parts
 from .ungater import Ungater
-from .world import World
 
 WORKERS = 8
 
@@ -28,7 +28,7 @@ class PodControllers:
     def __init__(
         self,
         client: Client,
-        world: World,
+        cache: ClusterCache,
         sender: Sender,
         clock: Clock,
         gates: Gates,
@@ -40,9 +40,9 @@ class PodControllers:
         if Part.CORE not in parts:
             return
         if topology or gates.on(Gate.ElasticJobsViaWorkloadSlices):
-            self._ungater = Ungater(client, world, sender, clock, gates)
+            self._ungater = Ungater(client, cache, sender, clock, gates)
         if topology and gates.on(Gate.TASFailedNodeReplacement):
-            self._failures = NodeFailures(client, world, sender, clock, gates)
+            self._failures = NodeFailures(client, cache, sender, clock, gates)
 
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Observe Workloads from now on, and nodes and pods once they are needed."""

@@ -10,17 +10,17 @@ from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.workload_pods import workload_pod
 
 from .cached_object import CachedObject
-from .world import World
+from .cluster_cache import ClusterCache
 
 
-def workload_of_pod(world: World, pod: Json) -> CachedObject[StoredWorkload] | None:
+def workload_of_pod(cache: ClusterCache, pod: Json) -> CachedObject[StoredWorkload] | None:
     """Return the Workload of a pod: by its annotation, or else by its controller."""
     metadata = pod["metadata"]
     found = workload_pod(pod)
     if found.workload:
-        return world.workload(Key(found.key.namespace, found.workload))
+        return cache.workload(Key(found.key.namespace, found.workload))
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
             job = JobKey(group_kind(owner), Key(found.key.namespace, owner["name"]))
-            return next(iter(world.workloads_of(job)), None)
+            return next(iter(cache.workloads_of(job)), None)
     return None

@@ -17,7 +17,7 @@ from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
-from kuota.bridge.jobs.composed import Composed, Terminating, members_of
+from kuota.bridge.jobs.composable import ComposableJob, JobWithTermination, members_of
 from kuota.bridge.jobs.job_webhook import NAMESPACE, waits_for_quota
 from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
 from kuota.bridge.jobs.pod_parent import ParentView, PodParent, reconcile_parent
@@ -26,8 +26,8 @@ from kuota.kube.clock import Clock
 from kuota.kube.errors import Forbidden, Invalid, NotFound
 from kuota.kube.workqueue import RetryLater
 
+from .cluster_cache import ClusterCache
 from .effects import Sender
-from .world import World
 
 FINISHED = "FinishedWorkload"
 WORKLOAD_REJECTED = "ErrWorkloadCompose"
@@ -42,17 +42,17 @@ Occupied = Callable[[JobKey], frozenset[str]]
 
 
 class JobReconciler:
-    """Reads from a World and writes through `sender`."""
+    """Reads from a ClusterCache and writes through `sender`."""
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         sender: Sender,
         clock: Clock,
         config: LifecycleConfig,
         occupied: Occupied | None = None,
     ) -> None:
-        self._world = world
+        self._cache = cache
         self._occupied = occupied
         self._sender = sender
         self._clock = clock
@@ -62,14 +62,14 @@ class JobReconciler:
     async def reconcile(self, at: JobKey) -> float | None:
         """Reconcile one job. Returns the seconds until the next pass, if any; raises RetryLater."""
         kind = self._config.kind(at.kind)
-        if kind is None or not self._world.job_caches.known(at.kind):
+        if kind is None or not self._cache.job_caches.known(at.kind):
             # It is added again when the jobs of its kind are known.
             return None
         if isinstance(kind, PodParent):
             result = await self._reconcile_parent(kind, at)
         else:
             async with self._sender.locks.hold(*self._names(at)):
-                before = self._world.job(at)
+                before = self._cache.job(at)
                 result = await self._evaluated(lambda: self._pass(at))
                 await self._send(at, list(result.effects))
                 self._note_finished(at, before, result.effects)
@@ -83,7 +83,7 @@ class JobReconciler:
     async def _evaluated(self, run: Callable[[], PassResult]) -> PassResult:
         """Return the result of a pass, which runs again if the priority class exists by now."""
         result = run()
-        if result.missing is not None and await self._world.find_class(result.missing):
+        if result.missing is not None and await self._cache.find_class(result.missing):
             return run()
         return result
 
@@ -115,7 +115,7 @@ class JobReconciler:
         It drops fields that the definition of a kind does not have, such as `suspend`.
         """
         stops = any(isinstance(each, Event) and each.reason == STOPPED for each in effects)
-        stored = self._world.job(at) if stops and not isinstance(kind, Terminating) else None
+        stored = self._cache.job(at) if stops and not isinstance(kind, JobWithTermination) else None
         if stored is None or job is None or kind.suspended(stored):
             return
         if child(stored, "metadata").get(_VERSION) != child(job, "metadata").get(_VERSION):
@@ -130,9 +130,9 @@ class JobReconciler:
 
     def _object_keys(self, kind: JobKind, at: JobKey) -> list[Key]:
         """Return the key of a job, or those of the members of a composed one."""
-        if not isinstance(kind, Composed):
+        if not isinstance(kind, ComposableJob):
             return [at.key]
-        return members_of(self._world.job(at) or {}).keys()
+        return members_of(self._cache.job(at) or {}).keys()
 
     async def _reconcile_parent(self, kind: PodParent, at: JobKey) -> PassResult:
         """Reconcile an object whose Pods are queued."""
@@ -151,7 +151,7 @@ class JobReconciler:
 
     def parent_view(self, kind: PodParent, at: JobKey) -> ParentView:
         """Collect the inputs of a pass over such an object. Raises NestingError."""
-        world, config, obj = self._world, self._config, self._world.job(at)
+        cache, config, obj = self._cache, self._config, self._cache.job(at)
         managed = False
         if obj is not None and not kind.foreign(obj):
             managed = waits_for_quota(kind, obj, self._look_up, config)
@@ -159,11 +159,11 @@ class JobReconciler:
             key=at.key,
             obj=obj,
             workloads=tuple(self._parent_workloads(kind, at)),
-            pods=tuple(world.job_caches.pods_of(kind, at)),
-            related=tuple(world.job_caches.related_to(kind, at)),
+            pods=tuple(cache.job_caches.pods_of(kind, at)),
+            related=tuple(cache.job_caches.related_to(kind, at)),
             managed=managed,
             manages_all=config.manages_all(self._namespace_labels(at.key.namespace)),
-            classes=world.classes(),
+            classes=cache.classes(),
             gates=config.gates,
             labels_to_copy=config.labels_to_copy,
             annotations_to_copy=config.annotations_to_copy,
@@ -171,23 +171,23 @@ class JobReconciler:
 
     def _parent_workloads(self, kind: PodParent, at: JobKey) -> list[StoredWorkload]:
         """Return the Workloads that an object owns, and those that have one of its names."""
-        world, obj = self._world, self._world.job(at)
-        found = {each.key: each.value for each in world.workloads_owned_by(at)}
+        cache, obj = self._cache, self._cache.job(at)
+        found = {each.key: each.value for each in cache.workloads_owned_by(at)}
         for name in kind.workload_names(obj, self._config.gates) if obj is not None else ():
-            cached = world.workload(Key(at.key.namespace, name))
+            cached = cache.workload(Key(at.key.namespace, name))
             if cached is not None:
                 found[cached.key] = cached.value
         return [each for each in found.values() if each is not None]
 
     def _look_up(self, kind: GroupKind, key: Key) -> Json | None:
         if kind == NAMESPACE:
-            found = self._world.namespaces.get(key)
+            found = self._cache.namespaces.get(key)
             return found.json if found is not None else None
         return self._owner(kind, key)
 
     def _names(self, at: JobKey) -> list[Key]:
         """Return the existing Workloads that the pass may write."""
-        job = self._world.job(at)
+        job = self._cache.job(at)
         named = prebuilt_name(job, self._config.gates) if job is not None else ""
         own = [each.key for each in self._workloads_of(at)]
         return [*own, Key(at.key.namespace, named)] if named else own
@@ -212,11 +212,11 @@ class JobReconciler:
 
     def view(self, at: JobKey) -> JobView:
         """Collect the inputs of a pass."""
-        world, key = self._world, at.key
-        job, kind = world.job(at), self._config.kind(at.kind)
+        cache, key = self._cache, at.key
+        job, kind = cache.job(at), self._config.kind(at.kind)
         assert kind is not None, "only jobs of enabled kinds are reconciled"
         if job is not None:
-            job = resolved(kind, job, world.find)
+            job = resolved(kind, job, cache.find)
         labels = self._namespace_labels(key.namespace)
         above, too_deep, nesting = None, False, ""
         try:
@@ -237,47 +237,47 @@ class JobReconciler:
             nesting=nesting,
             occupied=self._occupied(at) if self._occupied is not None else None,
             dispatching=self._dispatching(),
-            flavors=world.flavor_objects(),
-            classes=world.classes(),
+            flavors=cache.flavor_objects(),
+            classes=cache.classes(),
             config=self._config,
         )
 
     def _dispatching(self) -> frozenset[str]:
         if not self._config.gates.on(Gate.MultiKueue):
             return frozenset()
-        checks = (each.value for each in self._world.checks.values())
+        checks = (each.value for each in self._cache.checks.values())
         found = (each for each in checks if each and each.spec.controller_name == MULTIKUEUE)
         return frozenset(each.metadata.name for each in found)
 
     def _namespace_labels(self, name: str) -> Json | None:
         """Return the labels of a namespace; None if it does not exist."""
-        found = self._world.namespaces.get(Key("", name))
+        found = self._cache.namespaces.get(Key("", name))
         return found.json["metadata"].get("labels") or {} if found else None
 
     def _local_queue_labels(self, namespace: str, job: Json | None) -> dict[str, str]:
         name = queue_name(job) if job is not None else ""
-        found = self._world.local_queues.get(Key(namespace, name)) if name else None
+        found = self._cache.local_queues.get(Key(namespace, name)) if name else None
         return string_map(found.json["metadata"].get("labels")) if found is not None else {}
 
     def _workloads_of(self, job: JobKey) -> list[StoredWorkload]:
         """Return the Workloads that a job controls, or the one with the name of a group."""
-        return [each.value for each in self._world.workloads_of(job) if each.value is not None]
+        return [each.value for each in self._cache.workloads_of(job) if each.value is not None]
 
     def _released(
         self, kind: JobKind, job: Json | None, workloads: list[StoredWorkload]
     ) -> list[StoredWorkload]:
         """Return the Workloads of a job; of one that is gone, only those that end with it."""
-        if job is not None or not isinstance(kind, Composed):
+        if job is not None or not isinstance(kind, ComposableJob):
             return workloads
         return [each for each in workloads if kind.owns(each, self._config.gates)]
 
     def _prebuilt(self, key: Key, job: Json | None) -> StoredWorkload | None:
         name = prebuilt_name(job, self._config.gates) if job is not None else ""
-        cached = self._world.workload(Key(key.namespace, name)) if name else None
+        cached = self._cache.workload(Key(key.namespace, name)) if name else None
         return cached.value if cached is not None else None
 
     def _owner(self, kind: GroupKind, key: Key) -> Json | None:
-        return self._world.job(JobKey(kind, key))
+        return self._cache.job(JobKey(kind, key))
 
 
 def _uid(job: Json | None) -> str:

@@ -30,8 +30,8 @@ from kuota.kube.informer import Informer
 from kuota.kube.resources import Resource
 
 from .cached_object import CachedObject
+from .cluster_cache import ClusterCache
 from .effects import Sender
-from .world import World
 
 MIN_INTERVAL_S = 1.0
 """The shortest interval between a write of an object and the next write of its counters."""
@@ -63,25 +63,25 @@ class QueueReconciler:
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         engine: Engine,
         sender: Sender,
         clock: Clock,
         node_labels: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
-        self._world = world
+        self._cache = cache
         self._engine = engine
         self._sender = sender
         self._clock = clock
         self._node_labels = node_labels
         self._last: dict[Name, _LastWrite] = {}
         self._informers: dict[Resource, Informer[Any]] = {
-            kinds.CLUSTER_QUEUES: world.cluster_queues,
-            kinds.LOCAL_QUEUES: world.local_queues,
-            kinds.COHORTS: world.cohorts,
-            kinds.RESOURCE_FLAVORS: world.flavors,
-            kinds.ADMISSION_CHECKS: world.checks,
-            kinds.TOPOLOGIES: world.topologies,
+            kinds.CLUSTER_QUEUES: cache.cluster_queues,
+            kinds.LOCAL_QUEUES: cache.local_queues,
+            kinds.COHORTS: cache.cohorts,
+            kinds.RESOURCE_FLAVORS: cache.flavors,
+            kinds.ADMISSION_CHECKS: cache.checks,
+            kinds.TOPOLOGIES: cache.topologies,
         }
 
     async def reconcile(self, name: Name) -> float | None:

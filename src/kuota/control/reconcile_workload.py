@@ -13,21 +13,26 @@ from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
 from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock
 
+from .cluster_cache import ClusterCache
 from .effects import Sender
 from .job_caches import PRIORITY
-from .world import World
 
 JITTER = 0.0001
 """The largest fraction that is added to a backoff, so that workloads do not return all at once."""
 
 
 class WorkloadReconciler:
-    """Reads from a World and from the engine, and writes through `sender`."""
+    """Reads from a ClusterCache and from the engine, and writes through `sender`."""
 
     def __init__(
-        self, world: World, engine: Engine, sender: Sender, clock: Clock, config: LifecycleConfig
+        self,
+        cache: ClusterCache,
+        engine: Engine,
+        sender: Sender,
+        clock: Clock,
+        config: LifecycleConfig,
     ) -> None:
-        self._world = world
+        self._cache = cache
         self._engine = engine
         self._sender = sender
         self._clock = clock
@@ -36,7 +41,7 @@ class WorkloadReconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one Workload. Returns the seconds until the next pass, if any."""
         async with self._sender.locks.hold(key):
-            cached = self._world.workload(key)
+            cached = self._cache.workload(key)
             if cached is None or cached.value is None:
                 return None
             result = reconcile_workload(self.view(cached.value), self._clock.now().timestamp())
@@ -78,15 +83,15 @@ class WorkloadReconciler:
         )
 
     def _deleting(self, local_queue: Key) -> bool:
-        cached = self._world.local_queues.get(local_queue)
+        cached = self._cache.local_queues.get(local_queue)
         return cached is not None and bool(cached.json["metadata"].get("deletionTimestamp"))
 
 
 class ClassReconciler:
-    """Reads from a World and writes through `sender`."""
+    """Reads from a ClusterCache and writes through `sender`."""
 
-    def __init__(self, world: World, sender: Sender) -> None:
-        self._world = world
+    def __init__(self, cache: ClusterCache, sender: Sender) -> None:
+        self._cache = cache
         self._sender = sender
 
     async def reconcile(self, key: Key) -> float | None:
@@ -94,16 +99,16 @@ class ClassReconciler:
 
         All of them are tried; the first failure is raised.
         """
-        cached = self._world.workload_classes.get(key)
+        cached = self._cache.workload_classes.get(key)
         if cached is None or cached.value is None:
             return None
         value = cached.value
-        named = self._world.workloads.indexed(PRIORITY, key.name)
+        named = self._cache.workloads.indexed(PRIORITY, key.name)
         stale = [each for each in named if each.value and followers(value, [each.value])]
         failures: list[Exception] = []
         for each in stale:
             async with self._sender.locks.hold(each.key):
-                newest = self._world.workload(each.key)
+                newest = self._cache.workload(each.key)
                 if newest is not None and newest.value is not None:
                     try:
                         await self._sender.send(followers(value, [newest.value]))

@@ -17,16 +17,18 @@ from kuota.kube.events import Recorder
 from kuota.kube.resources import PODS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
 
-from .cluster_caches import ON_NODE
-from .world import World
+from .cluster_cache import ClusterCache
+from .node_pod_informers import ON_NODE
 
 
 class PodRecovery:
-    """Reads the pods and nodes of `world`, which are needed from the beginning."""
+    """Reads the pods and nodes of `cache`, which are needed from the beginning."""
 
-    def __init__(self, client: Client, world: World, recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, cache: ClusterCache, recorder: Recorder, clock: Clock
+    ) -> None:
         self._client = client
-        self._pods, self._nodes = world.pods, world.nodes
+        self._pods, self._nodes = cache.pods, cache.nodes
         self._recorder = recorder
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)

@@ -28,9 +28,9 @@ from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS, 
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .checks.controllers import CheckControllers
-from .checks.multikueue.links import MakeClient
+from .checks.multikueue.cluster_connections import MakeClient
 from .checks.registry import OWN
-from .cluster_caches import POD
+from .cluster_cache import ClusterCache, followed
 from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
 from .definitions import Definitions
@@ -39,17 +39,17 @@ from .effects import Sender
 from .facts import FactSource
 from .node_facts import NodeFacts
 from .node_labels import NodeLabels
+from .node_pod_informers import POD
 from .observer import Instrument, uninstrumented
 from .parts import ALL, WRITING, Part, Parts
 from .pending_reports import PendingReports
 from .pod_controllers import PodControllers
-from .reconcile_family import FamilyReconciler
 from .reconcile_job import JobReconciler, Occupied
 from .reconcile_queue import Name, QueueReconciler
+from .reconcile_variants import VariantReconciler
 from .reconcile_workload import ClassReconciler, WorkloadReconciler
 from .recovery import PodRecovery
 from .triggers import Triggers
-from .world import World, followed
 
 CONTROLLER = "kueue.x-k8s.io/kuota"
 """The name under which events are recorded."""
@@ -96,22 +96,22 @@ class System:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
         self.engine = _engine(policy(config, gates))
         lifecycle = lifecycle or lifecycle_config(config, gates)
-        self.world = _world(client, self.clock, lifecycle, charges_devices(config, gates))
-        self.sender = Sender(client, self.world, recorder)
+        self.cache = _cache(client, self.clock, lifecycle, charges_devices(config, gates))
+        self.sender = Sender(client, self.cache, recorder)
         self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)
         self.reports = self._pending_reports()
-        self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
+        self.driver = Driver(self.engine, self.cache, client, self.sender, self.clock, self.reports)
         self._recovery = self._pod_recovery(client, recorder)
-        self._families = self._family_reconciler()
+        self._variants = self._variant_reconciler()
         self._make_work_queues()
-        self.node_labels = NodeLabels(self.world, self._node_labels_changed)
-        kit = client, self.world, self.sender, self.clock, gates
+        self.node_labels = NodeLabels(self.cache, self._node_labels_changed)
+        kit = client, self.cache, self.sender, self.clock, gates
         self._pods = PodControllers(*kit, parts)
         self.checks = CheckControllers(*kit, OWN, config=config, worker_clients=worker_clients)
         self._definitions = self._followed_definitions(client)
         self._queue_reconciler = self._status_reconciler()
         self._facts = self._fact_source(recorder, config, gates)
-        self._node_facts = NodeFacts(self.world, self.driver.apply, gates)
+        self._node_facts = NodeFacts(self.cache, self.driver.apply, gates)
         self._workload_reconciler = self._lifecycle_reconciler()
         self._triggers = self._enqueuing()
 
@@ -119,7 +119,7 @@ class System:
         self, recorder: Recorder, config: Configuration | None, gates: Gates
     ) -> FactSource:
         facts = partial(FactSource, charges_inactive=self._occupied is not None)
-        return facts(self.world, self.driver.apply, recorder, config, gates)
+        return facts(self.cache, self.driver.apply, recorder, config, gates)
 
     def _make_work_queues(self) -> None:
         self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
@@ -128,11 +128,11 @@ class System:
         self._queues: WorkQueue[Name] = WorkQueue(self.clock)
 
     def _lifecycle_reconciler(self) -> WorkloadReconciler:
-        return WorkloadReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
+        return WorkloadReconciler(self.cache, self.engine, self.sender, self.clock, self.lifecycle)
 
     def _enqueuing(self) -> Triggers:
         return Triggers(
-            self.world,
+            self.cache,
             self.engine,
             self._workloads,
             self._jobs,
@@ -143,24 +143,24 @@ class System:
 
     def _pod_recovery(self, client: Client, recorder: Recorder) -> PodRecovery | None:
         recovers = self.lifecycle.gates.on(Gate.FailureRecoveryPolicy)
-        return PodRecovery(client, self.world, recorder, self.clock) if recovers else None
+        return PodRecovery(client, self.cache, recorder, self.clock) if recovers else None
 
     def _pending_reports(self) -> PendingReports:
         readiness = Part.JOBS in self.parts and self.lifecycle.timeout_s is not None
-        return PendingReports(self.engine, self.world, self.sender, self.clock, readiness=readiness)
+        return PendingReports(self.engine, self.cache, self.sender, self.clock, readiness=readiness)
 
     def _followed_definitions(self, client: Client) -> Definitions:
-        watched = (*self.world.informers(), *self.checks.informers())
+        watched = (*self.cache.informers(), *self.checks.informers())
         return Definitions(client, self.clock, watched, self.sender.recorder)
 
     def _status_reconciler(self) -> QueueReconciler:
-        world, engine, labels = self.world, self.engine, self.node_labels
-        return QueueReconciler(world, engine, self.sender, self.clock, labels)
+        cache, engine, labels = self.cache, self.engine, self.node_labels
+        return QueueReconciler(cache, engine, self.sender, self.clock, labels)
 
-    def _family_reconciler(self) -> FamilyReconciler | None:
+    def _variant_reconciler(self) -> VariantReconciler | None:
         if not self.lifecycle.gates.on(Gate.ConcurrentAdmission):
             return None
-        return FamilyReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
+        return VariantReconciler(self.cache, self.engine, self.sender, self.clock, self.lifecycle)
 
     def deferred_events(self) -> DeferredEvents:
         """Return a recorder for other controllers in this process.
@@ -179,27 +179,27 @@ class System:
     @property
     def synced(self) -> bool:
         """Whether every informer has synced."""
-        return self.world.synced
+        return self.cache.synced
 
     async def run(self, leading: Callable[[], Awaitable[None]] | None = None) -> None:
         """Watch from now on, and decide and write once `leading` returns. Runs until cancelled."""
         self._facts.follow()
         self._node_facts.follow()
-        if Part.JOBS in self.parts and POD in self.world.jobs:
-            self.world.pods.need()
+        if Part.JOBS in self.parts and POD in self.cache.jobs:
+            self.cache.pods.need()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(followed(self.world, self._unwatched()))
+                group.create_task(followed(self.cache, self._unwatched()))
                 group.create_task(self._definitions.run())
                 group.create_task(self._node_facts.run())
                 if self.parts & {Part.CORE, Part.WEBHOOKS}:
                     group.create_task(self.node_labels.run())
-                await self.world.ready()
+                await self.cache.ready()
                 if leading is not None:
                     await leading()
                     # The last admissions of the previous leader must be known before the first
                     # decision.
-                    await self.world.workloads.caught_up()
+                    await self.cache.workloads.caught_up()
                 self._begin(group)
         finally:
             self._close()
@@ -221,7 +221,7 @@ class System:
 
         Pods are watched only if something needs them.
         """
-        jobs = {each.resource for each in self.world.job_informers()}
+        jobs = {each.resource for each in self.cache.job_informers()}
         return set() if Part.JOBS in self.parts else jobs - {PODS}
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
@@ -237,13 +237,13 @@ class System:
         if Part.JOBS not in self.parts:
             self._jobs.close()
         self._triggers.follow()
-        if self._families is not None and Part.CORE in self.parts:
-            self._families.follow()
+        if self._variants is not None and Part.CORE in self.parts:
+            self._variants.follow()
         if self._events is not None:
             group.create_task(self._events.run())
         if Part.SCHEDULER in self.parts:
             self._log_decisions()
-            self.world.workloads.observe(tolerated("pending reports", self.reports.observed))
+            self.cache.workloads.observe(tolerated("pending reports", self.reports.observed))
             group.create_task(self.driver.run())
             group.create_task(self._sample())
         if self._recovery is not None and Part.CORE in self.parts:
@@ -254,16 +254,16 @@ class System:
     def _log_decisions(self) -> None:
         log = DecisionLog(self.clock)
         self.driver.cycle_observers.append(tolerated("decision log", log.cycle))
-        self.world.workloads.observe(tolerated("decision log", log.changed))
+        self.cache.workloads.observe(tolerated("decision log", log.changed))
 
     def _served(self) -> list[Coroutine[Any, Any, None]]:
-        world, sender, clock, instrument = self.world, self.sender, self.clock, self.instrument
+        cache, sender, clock, instrument = self.cache, self.sender, self.clock, self.instrument
         found: list[Coroutine[Any, Any, None]] = []
         if Part.JOBS in self.parts:
-            jobs = JobReconciler(world, sender, clock, self.lifecycle, self._occupied)
+            jobs = JobReconciler(cache, sender, clock, self.lifecycle, self._occupied)
             found.append(self._serve_jobs(jobs))
         if Part.CORE in self.parts:
-            classes = ClassReconciler(world, sender)
+            classes = ClassReconciler(cache, sender)
             queues = self._queue_reconciler
             passes = instrument("workload", self._workload_reconciler.reconcile)
             found.append(serve(self._workloads, passes, WORKLOAD_WORKERS, self._stuck(WORKLOADS)))
@@ -273,10 +273,10 @@ class System:
             passed = instrument("queues", queues.reconcile)
             found.append(serve(self._queues, passed, QUEUE_WORKERS, self._stuck_queue))
             found.append(self.checks.run(instrument))
-        if self._families is not None and Part.CORE in self.parts:
-            passes = instrument("concurrentadmission", self._families.reconcile)
+        if self._variants is not None and Part.CORE in self.parts:
+            passes = instrument("concurrentadmission", self._variants.reconcile)
             stuck = self._stuck(WORKLOADS)
-            found.append(serve(self._families.queue, passes, WORKLOAD_WORKERS, stuck))
+            found.append(serve(self._variants.queue, passes, WORKLOAD_WORKERS, stuck))
         return [*found, *self._pods.served(instrument)]
 
     def _stuck(self, resource: Resource) -> Callable[[Key, Exception], None]:
@@ -289,7 +289,7 @@ class System:
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
         passes = self.instrument("job", reconciler.reconcile)
         async with asyncio.TaskGroup() as group:
-            for kind in self.world.job_caches.kinds():
+            for kind in self.cache.job_caches.kinds():
                 group.create_task(self._add_owners(kind))
             group.create_task(serve(self._jobs, passes, JOB_WORKERS, self._stuck_job))
 
@@ -299,10 +299,10 @@ class System:
         A job that is not visible is not deleted: while its kind is unknown, neither the job nor its
         Workloads are changed.
         """
-        caches = self.world.job_caches
+        caches = self.cache.job_caches
         for informer in caches.required(kind):
             await informer.synced.wait()
-        for job in self.world.owning_jobs():
+        for job in self.cache.owning_jobs():
             if job.kind == kind:
                 self._jobs.add(job)
         if kind in caches.parents():
@@ -319,8 +319,8 @@ class System:
             queue.close()
         if self._recovery is not None:
             self._recovery.close()
-        if self._families is not None:
-            self._families.queue.close()
+        if self._variants is not None:
+            self._variants.queue.close()
         self._pods.close()
         self.checks.close()
 
@@ -332,8 +332,8 @@ class System:
             "workloadpriorityclass": len(self._classes),
             "queues": len(self._queues),
         }
-        if self._families is not None:
-            found["concurrentadmission"] = len(self._families.queue)
+        if self._variants is not None:
+            found["concurrentadmission"] = len(self._variants.queue)
         return found | self._pods.depths() | self.checks.depths()
 
     async def _sample(self) -> None:
@@ -342,7 +342,7 @@ class System:
             next_s = self.engine.sample(self.driver.now())
             if next_s is None:
                 return
-            for key in list(self.world.local_queues.keys()):
+            for key in list(self.cache.local_queues.keys()):
                 self._mark((LOCAL_QUEUES, key), True)
             self.driver.wake()
             await self.clock.sleep(max(next_s, LEAST_SAMPLE_S))
@@ -367,7 +367,9 @@ def _engine(rules: Policy) -> Engine:
     return Engine(rules, flush_batch_s=FLUSH_BATCH_S, nodes=NodeKnowledge.AWAITED)
 
 
-def _world(client: Client, clock: Clock, lifecycle: LifecycleConfig, with_devices: bool) -> World:
+def _cache(
+    client: Client, clock: Clock, lifecycle: LifecycleConfig, with_devices: bool
+) -> ClusterCache:
     kinds = lifecycle.kinds()
     external, gates = lifecycle.external, lifecycle.gates
-    return World(client, clock, kinds, external, gates=gates, with_devices=with_devices)
+    return ClusterCache(client, clock, kinds, external, gates=gates, with_devices=with_devices)

@@ -27,9 +27,9 @@ from kuota.kube.resources import Resource, key_of
 from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
+from .cluster_cache import ClusterCache
 from .job_caches import NAMESPACE, PRIORITY, REFERENCE, reference_word
 from .reconcile_queue import Name
-from .world import World
 
 Change = CachedObject[Any] | None
 
@@ -46,7 +46,7 @@ class Triggers:
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         engine: Engine,
         workloads: WorkQueue[Key],
         jobs: WorkQueue[JobKey],
@@ -54,7 +54,7 @@ class Triggers:
         mark: Callable[[Name, bool], None],
         due_in_s: Callable[[StoredWorkload], float | None],
     ) -> None:
-        self._world = world
+        self._cache = cache
         self._engine = engine
         self._workloads = workloads
         self._jobs = jobs
@@ -63,25 +63,25 @@ class Triggers:
         self._due_in_s = due_in_s
 
     def follow(self) -> None:
-        world = self._world
-        for kind, informer in world.job_caches.observed():
+        cache = self._cache
+        for kind, informer in cache.job_caches.observed():
             informer.observe(partial(self._job, kind))
-        for kind, informer in world.referred.items():
+        for kind, informer in cache.referred.items():
             informer.observe(partial(self._referred, kind))
-        world.workloads.observe(self._workload)
-        world.namespaces.observe(self._namespace)
-        world.limit_ranges.observe(self._limits)
-        world.runtime_classes.observe(self._limits)
-        if world.devices is not None:
-            world.devices.observe(self._devices)
-        world.workload_classes.observe(self._class)
-        world.local_queues.observe(self._local_queue)
-        world.cluster_queues.observe(self._cluster_queue)
-        world.cohorts.observe(self._cohort)
-        world.flavors.observe(self._flavor)
+        cache.workloads.observe(self._workload)
+        cache.namespaces.observe(self._namespace)
+        cache.limit_ranges.observe(self._limits)
+        cache.runtime_classes.observe(self._limits)
+        if cache.devices is not None:
+            cache.devices.observe(self._devices)
+        cache.workload_classes.observe(self._class)
+        cache.local_queues.observe(self._local_queue)
+        cache.cluster_queues.observe(self._cluster_queue)
+        cache.cohorts.observe(self._cohort)
+        cache.flavors.observe(self._flavor)
         if self._engine.policy.on(Gate.TopologyAwareScheduling):
-            world.topologies.observe(self._topology)
-        world.checks.observe(self._check)
+            cache.topologies.observe(self._topology)
+        cache.checks.observe(self._check)
 
     def enqueue_affected(self, affected: AffectedQueues) -> None:
         """Enqueue the queues and cohorts that a fact affected."""
@@ -99,7 +99,7 @@ class Triggers:
 
         A pass over a composed job reads all its members, so their changes are collected.
         """
-        for job, composed in self._world.job_caches.concerned(kind, old, new):
+        for job, composed in self._cache.job_caches.concerned(kind, old, new):
             self._jobs.add_after(job, MEMBERS_S if composed else 0)
 
     def _referred(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
@@ -113,7 +113,7 @@ class Triggers:
     ) -> None:
         cached = _either(old, new)
         # The job comes first: it starts before its Workload is evicted for not being ready in time.
-        for job in self._world.owners(cached.json, deleted=new is None):
+        for job in self._cache.owners(cached.json, deleted=new is None):
             self._jobs.add(job)
         if new is not None:
             if old is not None and new.value is not None:
@@ -125,16 +125,16 @@ class Triggers:
         name = _either(old, new).key.name
         if _labels(old) != _labels(new):
             self._add_jobs(NAMESPACE, name)
-            self._add(self._workloads, (each.key for each in self._world.waiting_in(name)))
+            self._add(self._workloads, (each.key for each in self._cache.waiting_in(name)))
 
     def _limits(self, old: Change, new: Change) -> None:
         """Enqueue pending Workloads, whose effective requests and faults may change."""
-        waiting = self._world.waiting_in(_either(old, new).key.namespace)
+        waiting = self._cache.waiting_in(_either(old, new).key.namespace)
         self._add(self._workloads, (each.key for each in waiting))
 
     def _devices(self, namespace: str) -> None:
         """Enqueue pending Workloads that request devices."""
-        for each in self._world.waiting_in(namespace):
+        for each in self._cache.waiting_in(namespace):
             known = self._engine.state.workloads.get(each.key)
             if known is not None and (known.devices_unknown or known.requeued is False):
                 self._workloads.add(each.key)
@@ -150,7 +150,7 @@ class Triggers:
         key = _either(old, new).key
         self._mark((kinds.LOCAL_QUEUES, key))
         if not _settled(old, new):
-            self._add(self._workloads, (each.key for each in self._world.workloads_in(key)))
+            self._add(self._workloads, (each.key for each in self._cache.workloads_in(key)))
 
     def _cluster_queue(self, old: Change, new: Change) -> None:
         key, state = _either(old, new).key, self._engine.state
@@ -200,7 +200,7 @@ class Triggers:
         if queue is not None:
             self._add(self._workloads, list(queue.running))
         for local in self._engine.queues.local_queues_of(name):
-            self._add(self._workloads, (each.key for each in self._world.workloads_in(local)))
+            self._add(self._workloads, (each.key for each in self._cache.workloads_in(local)))
 
     def _mark(self, name: Name) -> None:
         self._mark_changed(name, False)
@@ -210,7 +210,7 @@ class Triggers:
             self._mark((resource, key))
 
     def _add_jobs(self, index: str, word: str) -> None:
-        caches = self._world.job_caches
+        caches = self._cache.job_caches
         for kind, informer in caches.informers.items():
             for obj in informer.indexed(index, word):
                 for job in caches.jobs_of(kind, obj):

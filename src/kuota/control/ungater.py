@@ -17,7 +17,7 @@ from kuota.bridge.effects import Event
 from kuota.bridge.job_pass.slices import chain_name, latest_active
 from kuota.bridge.topology_ungate import OffsetInvalid, assigned
 from kuota.bridge.ungate import ChecksDisagree, releases
-from kuota.bridge.workload_pods import Release, chain_of, may_release, workload_pod
+from kuota.bridge.workload_pods import GateRemoval, chain_of, may_release, workload_pod
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import NotFound
@@ -25,9 +25,9 @@ from kuota.kube.resources import PODS
 from kuota.kube.workqueue import RetryLater, WorkQueue
 
 from .cached_object import CachedObject
-from .cluster_caches import IN_CHAIN
+from .cluster_cache import ClusterCache
 from .effects import Sender
-from .world import World
+from .node_pod_informers import IN_CHAIN
 
 BATCH_S = 0.1
 """Pods that are created within this time are considered together: lower names first."""
@@ -46,17 +46,17 @@ class Ungater:
     """
 
     def __init__(
-        self, client: Client, world: World, sender: Sender, clock: Clock, gates: Gates
+        self, client: Client, cache: ClusterCache, sender: Sender, clock: Clock, gates: Gates
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(clock)
         self._client = client
-        self._world = world
+        self._cache = cache
         self._sender = sender
         self._gates = gates
         self._topology = gates.on(Gate.TopologyAwareScheduling)
         self._needed = asyncio.Event()
         self._observing = False
-        self._pods = world.pods
+        self._pods = cache.pods
         self._sizes: dict[Key, int] = {}
         """The number of pods of each chain in its last pass."""
         self._unknown: dict[Key, set[Key]] = {}
@@ -64,7 +64,7 @@ class Ungater:
 
     def follow(self) -> None:
         """Observe Workloads from now on."""
-        self._world.workloads.observe(self._workload)
+        self._cache.workloads.observe(self._workload)
 
     async def run(self) -> None:
         """Wait for the first Workload with gated pods, and observe pods from then on."""
@@ -95,7 +95,7 @@ class Ungater:
             raise RetryLater(f"{active.key}: {error}") from error
         await self._send(chain, found)
 
-    async def _send(self, chain: Key, found: list[Release]) -> None:
+    async def _send(self, chain: Key, found: list[GateRemoval]) -> None:
         """Patch the pods. All of them are tried; the first failure is raised."""
         failures: list[BaseException] = []
         for start in range(0, len(found), CONCURRENT):
@@ -107,7 +107,7 @@ class Ungater:
         if failures:
             raise failures[0]
 
-    async def _patch(self, chain: Key, release: Release) -> None:
+    async def _patch(self, chain: Key, release: GateRemoval) -> None:
         key = release.pod.key
         self._unknown.setdefault(chain, set()).add(key)
         with contextlib.suppress(NotFound):
@@ -129,11 +129,11 @@ class Ungater:
 
     def _active(self, chain: Key) -> StoredWorkload | None:
         """Return the Workload whose admission covers the pods of a chain."""
-        slices = [each.value for each in self._world.slices_of(chain)]
+        slices = [each.value for each in self._cache.slices_of(chain)]
         found = [e for e in slices if e is not None and elastic(e.json, self._gates)]
         if found:
             return latest_active(found)
-        cached = self._world.workload(chain)
+        cached = self._cache.workload(chain)
         return cached.value if cached is not None else None
 
     def _workload(

@@ -40,7 +40,7 @@ async def watch_devices(
     from kuota.utilization.monitor import IdleMonitor
 
     def workload_of(pod: Json) -> PodWorkload | None:
-        found = workload_of_pod(system.world, pod)
+        found = workload_of_pod(system.cache, pod)
         if found is None or found.value is None:
             return None
         admission = found.value.obj.status.admission

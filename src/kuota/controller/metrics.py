@@ -37,7 +37,7 @@ class MetricsPart:
     def watch(self, system: System, leadership: Leadership | None) -> None:
         """Observe the system. It must not have started yet."""
         from kuota.control.observer import (
-            WorldObjects,
+            CacheReader,
             attach_dispatch_observer,
             attach_observer,
         )
@@ -45,10 +45,10 @@ class MetricsPart:
         from kuota.metrics.metrics import Metrics
 
         wanted = metrics_config(self._settings.config, self._settings.gates)
-        metrics = Metrics(system.engine, wanted, WorldObjects(system.world), self._clock)
+        metrics = Metrics(system.engine, wanted, CacheReader(system.cache), self._clock)
         lease = leadership.lease if leadership is not None else ""
         metrics.show_process(self._runtime, lease=lease, depths=system.depths)
-        attach_observer(metrics, system.driver, system.world, self._clock)
+        attach_observer(metrics, system.driver, system.cache, self._clock)
         if system.checks.multikueue is not None:
             attach_dispatch_observer(metrics, system.checks.multikueue.dispatcher)
         self._watching.set_result(metrics)

@@ -30,8 +30,8 @@ class VisibilityPart:
 
     async def run(self, system: System, at: socket.socket) -> None:
         """Serve on the socket."""
-        await system.world.ready()
-        from kuota.control.observer import WorldObjects
+        await system.cache.ready()
+        from kuota.control.observer import CacheReader
         from kuota.visibility import explanation
         from kuota.visibility.api import VisibilityApi
         from kuota.visibility.explanation import ExplanationApi
@@ -39,7 +39,7 @@ class VisibilityPart:
         from kuota.visibility.pending import GROUP, VERSIONS
         from kuota.visibility.remote_pods import RemotePodsApi
 
-        objects = WorldObjects(system.world)
+        objects = CacheReader(system.cache)
         api = VisibilityApi(system.engine, objects)
         explanations = ExplanationApi(system.engine, objects)
         remote = system.checks.multikueue

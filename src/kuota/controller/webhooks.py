@@ -107,11 +107,11 @@ class WebhookPart:
     def _topology_levels(self) -> frozenset[str] | None:
         """The levels of all Topologies; None if this process does not watch them."""
         system = self._system() if self._system is not None else None
-        if system is None or not system.world.topologies.synced.is_set():
+        if system is None or not system.cache.topologies.synced.is_set():
             return None
         return frozenset(
             level.node_label
-            for each in system.world.topologies.values()
+            for each in system.cache.topologies.values()
             if each.value is not None
             for level in each.value.spec.levels or ()
         )
@@ -123,11 +123,11 @@ class WebhookPart:
 
     def _cached(self, resource: Resource, key: Key) -> Json | None:
         system = self._system() if self._system is not None else None
-        return system.world.json(resource, key) if system is not None else None
+        return system.cache.json(resource, key) if system is not None else None
 
     def _full(self, resource: Resource) -> bool:
         system = self._system() if self._system is not None else None
         if system is None:
             return False
-        found = (each for each in system.world.informers() if each.resource == resource)
+        found = (each for each in system.cache.informers() if each.resource == resource)
         return any(each.synced.is_set() for each in found)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kuota.api.base import Key, condition, is_true
 from kuota.api.workload import Workload
-from kuota.bridge.queue_status import QueueUse, admitted, reserved
+from kuota.bridge.queue_status import QueueUsage, admitted, reserved
 from kuota.bridge.variants import parent_of
 from kuota.engine.model import LocalQueue
 from kuota.engine.reasons import WaitReason
@@ -64,8 +64,8 @@ def _read_use(
     """Read the usage in the LocalQueue's ClusterQueue."""
     at = (spec.key.name, spec.key.namespace)
     queue = readings.engine.state.queues.get(spec.cluster_queue)
-    holding = reserved(queue, spec.key) if queue is not None else QueueUse()
-    running = admitted(queue, spec.key) if queue is not None else QueueUse()
+    holding = reserved(queue, spec.key) if queue is not None else QueueUsage()
+    running = admitted(queue, spec.key) if queue is not None else QueueUsage()
     readings.put(f"{PREFIX}reserving_active_workloads", holding.workloads, at, custom)
     if not readings.custom.names(WORKLOAD):
         labelled = {(): running.workloads}

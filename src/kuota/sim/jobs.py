@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from kuota.api.base import Json, Key
 from kuota.api.rules.references import name_of
-from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.jobs.ancestor import GroupKind, group_kind, namespace_of
-from kuota.bridge.jobs.composed import Composed, Match, composed
+from kuota.bridge.jobs.composable import ComposableJob, Match, composed
 from kuota.bridge.jobs.job_webhook import (
-    Unqueued,
+    UnqueuedReason,
     namespace_labels,
     reviewed,
     unclaimed,
@@ -41,17 +41,17 @@ class Jobs:
         """The new job in stored form. Raises Invalid and NestingError."""
         return reviewed(kind, job, None, self._find, self._config)
 
-    def unqueued(self, kind: JobKind, stored: Json) -> Unqueued | None:
+    def unqueued(self, kind: JobKind, stored: Json) -> UnqueuedReason | None:
         """Why neither a stored job nor its pods are queued; None if they are.
 
         Raises NestingError.
         """
         reason = unqueued(kind, stored, self._find, self._config)
-        if reason is not Unqueued.PODS:
+        if reason is not UnqueuedReason.PODS:
             return reason
         return unclaimed(kind, stored, self._find, self._config)
 
-    def parent_view(self, key: Key, stored: Json, classes: Classes) -> ParentView:
+    def parent_view(self, key: Key, stored: Json, classes: PriorityClasses) -> ParentView:
         """The view of a stored object whose pods are queued and of which nothing exists yet."""
         config = self._config
         return ParentView(
@@ -71,7 +71,7 @@ class Jobs:
     def group_of(self, kind: JobKind, obj: Json) -> JobKey | None:
         """The composed job that the object is a member of; None if it is a job itself."""
         for each in self._config.registry:
-            if isinstance(each, Composed) and each.member == kind.group_kind:
+            if isinstance(each, ComposableJob) and each.member == kind.group_kind:
                 name = each.group_of(obj, self._config.gates)
                 if name:
                     return JobKey(each.group_kind, Key(namespace_of(obj), name))
@@ -80,7 +80,7 @@ class Jobs:
     def composed(self, group: JobKey, members: Iterable[Json]) -> Match:
         """The composed job of these stored members, or why it is not queued."""
         kind = self._config.registry.kind(group.kind)
-        assert isinstance(kind, Composed)
+        assert isinstance(kind, ComposableJob)
         job = composed(kind, group.key, members, self._config.gates, 0.0)
         if kind.end(job) is not None:
             return Match(job=job, refused="all its members have ended")

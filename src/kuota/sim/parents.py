@@ -15,7 +15,7 @@ from kuota.api.priority import ClassMissing
 from kuota.api.rules.references import name_of, namespace_of
 from kuota.api.rules.serving import replicas
 from kuota.bridge.effects import Create
-from kuota.bridge.job_pass.workload import Classes, workload
+from kuota.bridge.job_pass.workload import PriorityClasses, workload
 from kuota.bridge.jobs.ancestor import NestingError
 from kuota.bridge.jobs.kind import PodSetsUnknown
 from kuota.bridge.jobs.pod_parent import PodParent, reconcile_parent
@@ -42,7 +42,7 @@ class Expansion(Struct):
 
 
 def expanded(
-    kind: PodParent, obj: Json, jobs: Jobs, classes: Classes, config: LifecycleConfig
+    kind: PodParent, obj: Json, jobs: Jobs, classes: PriorityClasses, config: LifecycleConfig
 ) -> list[Expansion]:
     """Return the Workloads that a stored object causes. Raises ExpansionError."""
     if replicas(obj) > MOST_REPLICAS:
@@ -58,7 +58,7 @@ def expanded(
 
 
 def _of_pods(
-    kind: PodParent, obj: Json, jobs: Jobs, classes: Classes, config: LifecycleConfig
+    kind: PodParent, obj: Json, jobs: Jobs, classes: PriorityClasses, config: LifecycleConfig
 ) -> Iterator[Expansion]:
     """Yield the Workloads of Pods that are queued one by one."""
     pods = config.registry.kind(kind.pods)
@@ -71,7 +71,9 @@ def _of_pods(
         yield Expansion(name=name_of(each), kind=pods.gvk.kind, workload=made)
 
 
-def _of_passes(kind: PodParent, obj: Json, jobs: Jobs, classes: Classes) -> Iterator[Expansion]:
+def _of_passes(
+    kind: PodParent, obj: Json, jobs: Jobs, classes: PriorityClasses
+) -> Iterator[Expansion]:
     """Yield the Workloads that a pass over the new object creates before its Pods exist."""
     key = Key(namespace_of(obj), name_of(obj))
     result = reconcile_parent(kind, jobs.parent_view(key, obj, classes), 0.0)

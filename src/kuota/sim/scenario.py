@@ -29,10 +29,10 @@ from kuota.api.rules.report import child, text
 from kuota.api.workload import Workload
 from kuota.bridge import inbound, inbound_nodes, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.job_pass.workload import workload as workload_of
 from kuota.bridge.jobs.ancestor import NestingError, group_kind
-from kuota.bridge.jobs.job_webhook import Unqueued
+from kuota.bridge.jobs.job_webhook import UnqueuedReason
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown
 from kuota.bridge.jobs.pod_parent import PodParent
 from kuota.bridge.lifecycle_view import lifecycle_config, managing_all
@@ -124,7 +124,7 @@ class _Builder:
             self._of("RuntimeClass", RuntimeClass),
             offered_devices(objects, cfg),
         )
-        self.classes = Classes(
+        self.classes = PriorityClasses(
             pods={each.metadata.name: each for each in self._of("PriorityClass", PriorityClass)},
             workloads={
                 each.metadata.name: each
@@ -316,13 +316,13 @@ class _Builder:
             return
         yield from self._arrival(given, workload, group.key.name, kind.gvk.kind)
 
-    def _leave_out(self, kind: JobKind, job: Json, reason: Unqueued) -> None:
-        if reason is Unqueued.NAMESPACE and queue_name(job) and kind.queued:
+    def _leave_out(self, kind: JobKind, job: Json, reason: UnqueuedReason) -> None:
+        if reason is UnqueuedReason.NAMESPACE and queue_name(job) and kind.queued:
             # Admission suspends a Job with a queue name whatever its namespace.
             self._strand(job, f"stays suspended: {reason}")
             return
         remedy = ""
-        if reason is Unqueued.INTEGRATION:
+        if reason is UnqueuedReason.INTEGRATION:
             remedy = f"; add {kind.framework} to integrations.frameworks of the configuration"
         key = Key(namespace_of(job), name_of(job))
         self.notes.append(f"{text(job.get('kind'))} {key} is not queued: {reason}{remedy}.")

@@ -41,7 +41,7 @@ def played(scenario: Scenario, policy: Policy | None = None) -> Played:
 class _Play:
     def __init__(self, scenario: Scenario, policy: Policy | None) -> None:
         self.scenario = scenario
-        self.world = Simulation(policy, scenario.start, knowledge(scenario.known))
+        self.simulation = Simulation(policy, scenario.start, knowledge(scenario.known))
         self.runs_for = {each.workload.key: each.runs_for for each in scenario.submissions}
         self.ends: dict[Key, Instant] = {}
         self.agenda: list[tuple[Instant, int, Key]] = []
@@ -51,7 +51,7 @@ class _Play:
 
     def run(self) -> Played:
         for value in self.scenario.known:
-            self.world.store(value)
+            self.simulation.store(value)
         for number, each in enumerate(self.scenario.submissions):
             self.coming.setdefault(each.at, []).append(each)
             heappush(self.agenda, (each.at, number, each.workload.key))
@@ -59,10 +59,10 @@ class _Play:
         while self.agenda and not restless:
             restless = self._instant(self.agenda[0][0])
         if not self.borrowed:
-            self.world.settle()
+            self.simulation.settle()
         return Played(
-            engine=self.world.engine,
-            now=self.world.now,
+            engine=self.simulation.engine,
+            now=self.simulation.now,
             events=tuple(self.events),
             borrowed=self.borrowed,
             restless=restless,
@@ -73,22 +73,22 @@ class _Play:
 
         Returns workloads that preempt each other endlessly.
         """
-        world = self.world
-        world.advance(self.scenario.start + at)
-        if world.engine.policy.admission_fair_sharing is not None:
-            world.engine.sample(world.now)
+        simulation = self.simulation
+        simulation.advance(self.scenario.start + at)
+        if simulation.engine.policy.admission_fair_sharing is not None:
+            simulation.engine.sample(simulation.now)
         self._end(at)
         arrived = [each.workload for each in self.coming.pop(at, ())]
         for workload in arrived:
-            world.store(workload)
+            simulation.store(workload)
             if workload.admitted:
                 self._begin(workload.key, at)
-        story = world.settle()
+        story = simulation.settle()
         for workload in arrived:
             if workload.reservation is None:
                 self._arrived(at, workload.key)
         self._store(story, at)
-        self.borrowed[at] = loans(world.engine.state)
+        self.borrowed[at] = loans(simulation.engine.state)
         return self._circle(story, at)
 
     def _circle(self, story: Settled, at: Instant) -> tuple[Key, ...]:
@@ -108,7 +108,7 @@ class _Play:
             if self.ends.get(key) == at:
                 del self.ends[key]
                 self.events.append(Event(at=at, what=TimelineEventType.FINISHED, workload=key))
-                self.world.finish(key)
+                self.simulation.finish(key)
 
     def _store(self, story: Settled, at: Instant) -> None:
         for decision in story.decisions:
@@ -126,7 +126,7 @@ class _Play:
             heappush(self.agenda, (at + runs_for, len(self.events), key))
 
     def _arrived(self, at: Instant, key: Key) -> None:
-        why = self.world.engine.explain(key, self.world.now)
+        why = self.simulation.engine.explain(key, self.simulation.now)
         what = TimelineEventType.ARRIVED
         self.events.append(Event(at=at, what=what, workload=key, why=why))
 

@@ -22,7 +22,7 @@ from kuota.api.rules.report import child, string_map, text
 from kuota.bridge.job_pass.injections import POD_SET_LABEL
 from kuota.bridge.jobs.ancestor import CREATED_FOR, Lookup, NestingError, ancestor, group_kind
 from kuota.bridge.jobs.batch_job_state import MAIN
-from kuota.bridge.jobs.job_webhook import Unqueued, unqueued
+from kuota.bridge.jobs.job_webhook import UnqueuedReason, unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, key_of
 from kuota.bridge.jobs.pod_gates import ROLE_HASH, gated, role
 from kuota.bridge.jobs.pod_group import PodGroup
@@ -58,7 +58,7 @@ class Charge(NamedTuple):
 
 def unqueued_reason(
     kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig
-) -> Unqueued | None:
+) -> UnqueuedReason | None:
     """Return why a stored job needs no quota of its own; None if it does.
 
     A job whose owners cannot be followed needs quota: its owners must not exempt it.

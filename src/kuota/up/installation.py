@@ -151,19 +151,19 @@ class Installation:
         )
         quota.follow(system)
         events = system.deferred_events()
-        report_unsupported(system.world.jobs, quota.lifecycle, events)
+        report_unsupported(system.cache.jobs, quota.lifecycle, events)
         self._runner = runner = self._new_runner(client, host, quota, system, events)
         serve_engine(api, system, self._state_dir, self._options)
         metrics = serve_metrics(api, system, runner, endpoints, self._options)
         sampler = serve_usage(api, host.nodes, runner)
-        devices = MachineDevices(runner, sampler, system.world)
+        devices = MachineDevices(runner, sampler, system.cache)
         history = SqliteFile(str(self._state_dir.history))
         measured_by, record = metrics.own.measured, IdleRecorder(history).record
         idle = serve_devices(api, devices, self._options.idle, events, measured_by, record)
         topology = partial(publish, client, host.nodes.topology, system.clock)
         return (
             *(runner.run(), system.run(), events.run(), quota.run()),
-            *serve_history(api, client, system.world, history),
+            *serve_history(api, client, system.cache, history),
             retried("measuring usage", sampler.run),
             retried("watching devices", idle.run),
             retried("sampling metrics", metrics.keep_sampling),
@@ -180,15 +180,15 @@ class Installation:
     ) -> Runner:
         return Runner(
             client,
-            system.world.jobs[JOB.group_kind],
-            shared_informer(system.world.pods),
+            system.cache.jobs[JOB.group_kind],
+            shared_informer(system.cache.pods),
             host.nodes.plans,
             runner_settings(self._state_dir, self._options, host),
             recorder=events,
             cgroups=host.cgroups,
             may_create=quota.may_create,
-            others=system.world.jobs,
-            look_up=system.world.find,
+            others=system.cache.jobs,
+            look_up=system.cache.find,
         )
 
     def _worker(self, uid: str) -> PodWorker | None:

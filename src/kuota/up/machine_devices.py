@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from kuota.api.base import Json
 from kuota.bridge.draft import StoredWorkload
 from kuota.control.cached_object import CachedObject
+from kuota.control.cluster_cache import ClusterCache
 from kuota.control.pod_workloads import workload_of_pod
-from kuota.control.world import World
 from kuota.kube.events import Recorder
 from kuota.runner.device_readings import DeviceReading, readings
 from kuota.runner.devices import Device
@@ -33,10 +33,10 @@ _CORE_NANO = 10**9
 class MachineDevices:
     """A `kuota.utilization.monitor.Readings` of this machine."""
 
-    def __init__(self, runner: Runner, sampler: UsageSampler, world: World) -> None:
+    def __init__(self, runner: Runner, sampler: UsageSampler, cache: ClusterCache) -> None:
         self.runner = runner
         self._sampler = sampler
-        self._world = world
+        self._cache = cache
 
     async def readings(self, devices: Sequence[Device]) -> Mapping[str, DeviceReading]:
         """Return the current readings by device, without devices that have none."""
@@ -100,7 +100,7 @@ class MachineDevices:
 
     def _workload(self, uid: str) -> CachedObject[StoredWorkload] | None:
         worker = self.runner.worker(uid)
-        return workload_of_pod(self._world, worker.pod) if worker is not None else None
+        return workload_of_pod(self._cache, worker.pod) if worker is not None else None
 
     async def _cpu_percent(self) -> dict[str, int]:
         """Return the CPU usage of each pod, at most that of one core."""

@@ -25,7 +25,7 @@ from kuota.bridge.job_pass.injections import injections
 from kuota.bridge.job_pass.match import controlled, matching
 from kuota.bridge.job_pass.slices import unfinished
 from kuota.bridge.jobs.ancestor import Lookup, NestingError
-from kuota.bridge.jobs.composed import IS_GROUP
+from kuota.bridge.jobs.composable import IS_GROUP
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown, resolved
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.jobs.topology_request import TopologyRequestError

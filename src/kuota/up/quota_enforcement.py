@@ -59,10 +59,10 @@ class QuotaEnforcement:
 
     def follow(self, system: System) -> None:
         """Read Workloads and flavors from the system, and tell it when pods have ended."""
-        world = system.world
-        self._quota.workloads_of = lambda job: [each.key for each in world.workloads_of(job)]
-        self._quota.flavors = world.flavor_objects
-        known = frozenset(world.job_caches.kinds())
+        cache = system.cache
+        self._quota.workloads_of = lambda job: [each.key for each in cache.workloads_of(job)]
+        self._quota.flavors = cache.flavor_objects
+        known = frozenset(cache.job_caches.kinds())
         self._live.on_end = lambda job: system.pods_ended(job) if job.kind in known else None
 
     async def run(self) -> None:

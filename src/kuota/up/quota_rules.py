@@ -22,8 +22,8 @@ from kuota.api.rules.metadata import annotation
 from kuota.api.rules.pod import RETRIABLE
 from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.bridge.jobs.ancestor import GroupKind, group_kind
-from kuota.bridge.jobs.composed import IS_GROUP
-from kuota.bridge.jobs.job_webhook import LOOKED_UP, Unqueued
+from kuota.bridge.jobs.composable import IS_GROUP
+from kuota.bridge.jobs.job_webhook import LOOKED_UP, UnqueuedReason
 from kuota.bridge.jobs.kind import JobKey, JobKind, referred
 from kuota.bridge.jobs.pod_gates import gated
 from kuota.bridge.jobs.registry import ALL
@@ -242,9 +242,9 @@ class QuotaRules:
 
     def _is_charged(self, kind: JobKind, job: Json) -> bool:
         """Whether the job needs quota: of its own, or that of the job for which it was created."""
-        return self._unqueued_reason(kind, job) in (None, Unqueued.NESTED)
+        return self._unqueued_reason(kind, job) in (None, UnqueuedReason.NESTED)
 
-    def _unqueued_reason(self, kind: JobKind, job: Json) -> Unqueued | None:
+    def _unqueued_reason(self, kind: JobKind, job: Json) -> UnqueuedReason | None:
         return unqueued_reason(kind, job, stored_objects(self._store), self._config)
 
     def _of_team(self, obj: Json) -> bool:

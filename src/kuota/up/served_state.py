@@ -10,9 +10,9 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.config.shapes import Metrics as MetricsSettings
 from kuota.api.gates import Gate
 from kuota.control.cached_object import CachedObject
-from kuota.control.observer import WorldObjects, attach_dispatch_observer, attach_observer
+from kuota.control.cluster_cache import ClusterCache
+from kuota.control.observer import CacheReader, attach_dispatch_observer, attach_observer
 from kuota.control.system import System
-from kuota.control.world import World
 from kuota.failures import retried
 from kuota.history.address import SqliteFile
 from kuota.history.quota_recorder import QuotaRecorder
@@ -61,7 +61,7 @@ def serve_usage(api: ApiServer, nodes: MachineNodes, runner: Runner) -> UsageSam
 def serve_engine(api: ApiServer, system: System, state_dir: StateDir, options: UpOptions) -> None:
     """Serve explanations and positions of pending workloads, and logs of earlier runs."""
     api.extensions.append(ArchivedLogs(LogArchive(str(state_dir.root))))
-    objects = WorldObjects(system.world)
+    objects = CacheReader(system.cache)
     explanations = ExplanationApi(system.engine, objects)
     remote = system.checks.multikueue
     pods = None if remote is None else RemotePodsApi(remote.pods)
@@ -77,9 +77,9 @@ def serve_metrics(
     runtime = Runtime(system.clock)
     system.instrument = runtime.instrument
     wanted = metrics_config(options.config or _COMPLETE, options.gates)
-    metrics = Metrics(system.engine, wanted, WorldObjects(system.world), system.clock)
+    metrics = Metrics(system.engine, wanted, CacheReader(system.cache), system.clock)
     metrics.show_process(runtime, depths=system.depths)
-    attach_observer(metrics, system.driver, system.world, system.clock)
+    attach_observer(metrics, system.driver, system.cache, system.clock)
     if system.checks.multikueue is not None:
         attach_dispatch_observer(metrics, system.checks.multikueue.dispatcher)
     families = MachineFamilies(api, runner, endpoints.sessions.open.total)
@@ -91,14 +91,14 @@ def serve_metrics(
 
 
 def serve_history(
-    api: ApiServer, client: Client, world: World, file: SqliteFile
+    api: ApiServer, client: Client, cache: ClusterCache, file: SqliteFile
 ) -> tuple[Coroutine[None, None, None], ...]:
     """Serve the history, and return the tasks that record it: jobs, and how quotas change."""
     api.extensions.append(HistoryExtension(file, SHARED.now))
     informers: dict[QuotaKind, Informer[CachedObject[Any]]] = {
-        QuotaKind.CLUSTER_QUEUE: world.cluster_queues,
-        QuotaKind.COHORT: world.cohorts,
-        QuotaKind.LOCAL_QUEUE: world.local_queues,
+        QuotaKind.CLUSTER_QUEUE: cache.cluster_queues,
+        QuotaKind.COHORT: cache.cohorts,
+        QuotaKind.LOCAL_QUEUE: cache.local_queues,
     }
     quotas = QuotaRecorder(informers, lambda each: each.json, file)
     return (

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from kuota.api.base import Json
 from kuota.api.workload import PREEMPTOR_UID
-from kuota.bridge.jobs.composed import IS_GROUP, POD_GROUP
+from kuota.bridge.jobs.composable import IS_GROUP, POD_GROUP
 from kuota.bridge.jobs.dispatch import OWNER_GVK, OWNER_NAME
 from kuota.bridge.messages import PREEMPTION_CAUSES
 

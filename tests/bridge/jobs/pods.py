@@ -13,7 +13,7 @@ from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Event
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import owners_of
-from kuota.bridge.jobs.composed import composed
+from kuota.bridge.jobs.composable import composed
 from kuota.bridge.jobs.pod_group import PodGroup
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
 

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from bridge.jobs.kinds import BY_NAME, EXAMPLES, FIELDS, RUNTIME
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection, MergeConflict
-from kuota.bridge.jobs.kind import JobKind, PodSetsUnknown, Reclaiming, Referring, resolved
+from kuota.bridge.jobs.kind import (
+    JobKind,
+    JobWithReclaimablePods,
+    JobWithReferences,
+    PodSetsUnknown,
+    resolved,
+)
 from kuota.bridge.jobs.topology_request import TopologyRequestError
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "1", "True"])
@@ -78,7 +84,7 @@ def replaced(value: Any, path: tuple[str | int, ...], by: Any) -> Any:
 def exercise(kind: JobKind, job: Any, runtime: Any) -> None:
     """Call every method. Only the exceptions of the interface may be raised."""
     gates = Gates()
-    if isinstance(kind, Referring):
+    if isinstance(kind, JobWithReferences):
         kind.references(job)
     job = resolved(kind, job, lambda _kind, _key: runtime)
     kind.suspended(job), kind.end(job), kind.active(job), kind.pods_ready(job)
@@ -90,7 +96,7 @@ def exercise(kind: JobKind, job: Any, runtime: Any) -> None:
     try:
         pod_sets = kind.pod_sets(job, gates)
         kind.pod_priority_class(job)
-        if isinstance(kind, Reclaiming):
+        if isinstance(kind, JobWithReclaimablePods):
             kind.reclaimable(job, exact=True), kind.reclaimable(job, exact=False)
         kind.stop(job, pod_sets)
         kind.start(job, [SELECTOR] * len(pod_sets), gates)

@@ -12,7 +12,7 @@ from kuota.api.gates import Gates
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Effect, Patch, StatusPatch
 from kuota.bridge.job_pass.steps import reconcile_job
-from kuota.bridge.jobs.composed import composed
+from kuota.bridge.jobs.composable import composed
 from kuota.bridge.jobs.members import Members, identity_of
 from kuota.bridge.jobs.pod_group_members import PodTraits
 from kuota.bridge.lifecycle_view import JobView

@@ -18,7 +18,7 @@ from kuota.api.gates import Gates
 from kuota.api.podset import Injection, MergeConflict
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.jobs.ancestor import owners_of
-from kuota.bridge.jobs.composed import StopCause, composed
+from kuota.bridge.jobs.composable import StopCause, composed
 from kuota.bridge.jobs.deployment import Deployment
 from kuota.bridge.jobs.job_webhook import defaulted, faults_of
 from kuota.bridge.jobs.kind import PodSetsUnknown

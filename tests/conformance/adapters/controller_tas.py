@@ -26,23 +26,23 @@ from kuota.bridge.jobs.pod_gates import has_gate
 from kuota.bridge.node_failures import (
     TERMINATED,
     TERMINATED_REASON,
-    Health,
+    NodeHealth,
     NodeView,
     assigned_nodes,
     verdict,
 )
 from kuota.bridge.workload_pods import workload_pod
+from kuota.control.cluster_cache import ClusterCache, followed
 from kuota.control.effects import Sender
 from kuota.control.node_failures import NodeFailures
 from kuota.control.ungater import Ungater
-from kuota.control.world import World, followed
 from kuota.kube.errors import KubeError
 from kuota.kube.events import EventRecorder
 from kuota.kube.resources import PODS, WORKLOADS, key_of
 from kuota.kube.workqueue import RetryLater
 
 T = TypeVar("T")
-_HEALTH = {0: Health.HEALTHY, 1: Health.FAILED}
+_HEALTH = {0: NodeHealth.HEALTHY, 1: NodeHealth.FAILED}
 
 
 @suite("controller/tas-TestIsTAS")
@@ -106,7 +106,9 @@ def _taints(node: Json) -> list[Json]:
 
 
 def _driven(
-    run: Run, objects: Iterable[Json], act: Callable[[FailingApi, World, Sender], Awaitable[T]]
+    run: Run,
+    objects: Iterable[Json],
+    act: Callable[[FailingApi, ClusterCache, Sender], Awaitable[T]],
 ) -> T:
     """Return what `act` returns with caches of these objects."""
 
@@ -115,7 +117,7 @@ def _driven(
         clock.skew_s = run.now - START.timestamp()
         api = FailingApi(clock)
         await api.hold(objects)
-        world = World(api, clock, [], gates=gates_of(run))
+        world = ClusterCache(api, clock, [], gates=gates_of(run))
         sender = Sender(api, world, EventRecorder(api, "test", clock=clock))
         following = asyncio.create_task(followed(world))
         try:
@@ -146,7 +148,7 @@ def ungated(run: Run) -> None:
     workloads = whole(run.inputs["workloads"])
     unknown = bool(whole(run.expected["expectUIDs"]))
 
-    async def act(api: FailingApi, world: World, sender: Sender) -> str | None:
+    async def act(api: FailingApi, world: ClusterCache, sender: Sender) -> str | None:
         ungater = Ungater(api, world, sender, VirtualClock(), gates_of(run))
         await _observing(ungater)
         if unknown:
@@ -228,7 +230,9 @@ def node_failures(run: Run) -> None:
     same((shared["nsName"], shared["wlName"]), (key.namespace, key.name))
     check(bool(shared["nodeName"] and shared["testStartTime"]), "the record names both")
 
-    async def act(api: FailingApi, world: World, sender: Sender) -> tuple[Json, float | None, bool]:
+    async def act(
+        api: FailingApi, world: ClusterCache, sender: Sender
+    ) -> tuple[Json, float | None, bool]:
         clock = VirtualClock()
         controller = NodeFailures(api, world, sender, clock, gates_of(run))
         await _observing(controller)
@@ -298,6 +302,6 @@ def health(run: Run) -> None:
         same((0, None), (run.expected["wantStatus"], whole(run.expected["wantDeleted"])))
         return
     found = verdict(view, StoredWorkload.of(stored[0]).obj, pods)
-    failed = found.health is Health.FAILED
-    same(_HEALTH[run.expected["wantStatus"]] is Health.FAILED, failed)
+    failed = found.health is NodeHealth.FAILED
+    same(_HEALTH[run.expected["wantStatus"]] is NodeHealth.FAILED, failed)
     same(run.expected["wantDeleted"], [each.key.name for each in found.terminate])

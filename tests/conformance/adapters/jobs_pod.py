@@ -21,7 +21,7 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import owners_of
-from kuota.bridge.jobs.composed import composed
+from kuota.bridge.jobs.composable import composed
 from kuota.bridge.jobs.kind import JobKind, key_of
 from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.pod_group import PodGroup

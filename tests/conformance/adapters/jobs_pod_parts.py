@@ -13,7 +13,7 @@ from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.api.gates import Gate
 from kuota.bridge.effects import Delete, Event, StatusPatch
 from kuota.bridge.jobs.ancestor import owned, owners_of
-from kuota.bridge.jobs.composed import StopCause, composed
+from kuota.bridge.jobs.composable import StopCause, composed
 from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.pod_gates import has_gate, role, with_gate, without_gate
 from kuota.bridge.jobs.pod_group import PodGroup

@@ -20,7 +20,12 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Effect
 from kuota.bridge.jobs.dispatch import ForeignObject, OriginMissing, is_owned
 from kuota.bridge.jobs.registry import JOB
-from kuota.control.checks.multikueue.group import Group, Plan, Remote, Settings
+from kuota.control.checks.multikueue.group import (
+    GroupResult,
+    MultiKueueSettings,
+    RemoteCopies,
+    WorkloadGroup,
+)
 from kuota.control.checks.multikueue.group_pass import GroupPass
 from kuota.control.checks.multikueue.nomination import skips_nomination
 from kuota.control.checks.multikueue.nomination_rules import nominate
@@ -63,7 +68,7 @@ class Clusters:
                 found[name] = seconds(since)
         return found
 
-    def carry_out(self, plan: Plan) -> str:
+    def carry_out(self, plan: GroupResult) -> str:
         """Send the writes of a plan, as the controller does. Returns why some failed."""
         self.manager.carry_out(plan.first)
         failed = {name for name, each in plan.remote.items() if not self._write(name, each)}
@@ -92,7 +97,7 @@ def reconciled(run: Run) -> None:
     """Run one pass, carry its writes out, and compare the objects of all clusters."""
     clusters = Clusters(run)
     group = _group(run, clusters)
-    plan = reconcile_group(group, run.now) if group is not None else Plan()
+    plan = reconcile_group(group, run.now) if group is not None else GroupResult()
     if group is not None and plan.confirm:
         # The controller reads the job of a finished copy once more; here it is the newest.
         group = msgspec.structs.replace(group, confirmed=plan.confirm)
@@ -113,7 +118,7 @@ def reconciled(run: Run) -> None:
         same(run.expected["wantWorker2Jobs"], None)
 
 
-def _group(run: Run, clusters: Clusters) -> Group | None:
+def _group(run: Run, clusters: Clusters) -> WorkloadGroup | None:
     """What the controller collects. A deleted Workload is remembered until a pass over it."""
     name = run.inputs["reconcileFor"]
     gone = {
@@ -127,9 +132,9 @@ def _group(run: Run, clusters: Clusters) -> Group | None:
     owner = owner_of(local.json, kinds)
     known = owner is not None and owner.kind in kinds
     job = clusters.manager.of("Job", owner.name) if owner is not None and known else None
-    return Group(
+    return WorkloadGroup(
         local=local,
-        settings=Settings(
+        settings=MultiKueueSettings(
             origin=ORIGIN,
             worker_lost_timeout_s=LOST_S,
             dispatcher=run.inputs.get("dispatcherName") or ALL_AT_ONCE,
@@ -156,10 +161,10 @@ def _check() -> AdmissionCheck:
     return convert({"metadata": {"name": CHECK}, "spec": spec}, AdmissionCheck)
 
 
-def _remote(objects: Objects, workload: str, job: str) -> Remote:
+def _remote(objects: Objects, workload: str, job: str) -> RemoteCopies:
     found = objects.of("Workload", workload)
     stored = StoredWorkload.of(copy.deepcopy(found)) if found is not None else None
-    return Remote(workload=stored, jobs=(objects.of("Job", job),))
+    return RemoteCopies(workload=stored, jobs=(objects.of("Job", job),))
 
 
 def _same(run: Run, prefix: str, objects: Objects) -> None:
@@ -204,11 +209,12 @@ def nominates(run: Run) -> None:
     given = {key: value for key, value in whole(status).items() if value is not None}
     local = StoredWorkload.of({"metadata": {"name": "wl", "namespace": "ns"}, "status": given})
     remotes = {
-        name: Remote(workload=_copy(each)) for name, each in (run.inputs["remotes"] or {}).items()
+        name: RemoteCopies(workload=_copy(each))
+        for name, each in (run.inputs["remotes"] or {}).items()
     }
-    group = Group(
+    group = WorkloadGroup(
         local=local,
-        settings=Settings(origin=ORIGIN, dispatcher=run.inputs["dispatcherMode"]),
+        settings=MultiKueueSettings(origin=ORIGIN, dispatcher=run.inputs["dispatcherMode"]),
         jobs=({},),
         clusters=tuple(remotes),
         remotes=remotes,

@@ -14,7 +14,7 @@ from kuota.api.rules.report import child, string_map
 
 from ..draft import StoredWorkload
 from ..effects import Create
-from ..jobs.composed import Composed
+from ..jobs.composable import ComposableJob
 from .job_pass import JobPass
 from .match import prebuilt_name
 from .slices import closed_names, replacement_annotations, without_injection
@@ -95,7 +95,7 @@ def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
 def constructed(job_pass: JobPass) -> Json | None:
     """Construct the Workload of the job; None with a fault or a refusal if that is impossible."""
     config, kind = job_pass.view.config, job_pass.kind
-    if isinstance(kind, Composed):
+    if isinstance(kind, ComposableJob):
         ready = kind.prepare(job_pass.job, config.gates)
         job_pass.refuse(ready)
         if ready.refused:
@@ -117,7 +117,7 @@ def constructed(job_pass: JobPass) -> Json | None:
         ("labels", config.labels_to_copy),
         ("annotations", config.annotations_to_copy),
     ):
-        if isinstance(kind, Composed):
+        if isinstance(kind, ComposableJob):
             copied = kind.copied(job_pass.job, field, keys)
         else:
             given = string_map(child(job_pass.job, "metadata").get(field))

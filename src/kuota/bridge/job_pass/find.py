@@ -13,9 +13,9 @@ from kuota.api.rules.report import child, elements, mapping, text
 
 from ..draft import StoredWorkload
 from ..inbound_workload import replaces
-from ..jobs.composed import Composed, members_of
+from ..jobs.composable import ComposableJob, members_of
 from .construct import NO_MATCH, constructed, follow
-from .find_slice import Found, find_slice
+from .find_slice import SliceSearchResult, find_slice
 from .job_pass import JobPass
 from .match import controlled, matched, prebuilt_name
 from .workload import owned_by
@@ -28,8 +28,8 @@ def found(job_pass: JobPass) -> bool:
         return False
     if job_pass.elastic:
         slice_ = find_slice(job_pass)
-        if slice_ is not Found.NO_MATCH:
-            return slice_ is Found.WAIT
+        if slice_ is not SliceSearchResult.NO_MATCH:
+            return slice_ is SliceSearchResult.WAIT
     surplus = _sorted_out(job_pass)
     if job_pass.refused:
         return True
@@ -59,7 +59,7 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
     Finished slices of an elastic job are neither.
     """
     config, kind = job_pass.view.config, job_pass.kind
-    if isinstance(kind, Composed):
+    if isinstance(kind, ComposableJob):
         return _composed(job_pass, kind)
     surplus: list[StoredWorkload] = []
     for stored in job_pass.view.workloads:
@@ -73,7 +73,7 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
     return surplus
 
 
-def _composed(job_pass: JobPass, kind: Composed) -> list[StoredWorkload]:
+def _composed(job_pass: JobPass, kind: ComposableJob) -> list[StoredWorkload]:
     """Select the Workload of a composed job, and return it if it is outdated.
 
     All members become owners of the Workload, and members that it does not cover are removed.
@@ -91,7 +91,7 @@ def _composed(job_pass: JobPass, kind: Composed) -> list[StoredWorkload]:
     return []
 
 
-def _adopt_all(job_pass: JobPass, kind: Composed, stored: StoredWorkload) -> None:
+def _adopt_all(job_pass: JobPass, kind: ComposableJob, stored: StoredWorkload) -> None:
     """Make every member an owner of the Workload."""
     owners, member = stored.obj.metadata.owner_references or (), kind.member[1]
     known = {(each.name, each.uid) for each in owners if each.kind == member}
@@ -110,7 +110,7 @@ def _adopt_all(job_pass: JobPass, kind: Composed, stored: StoredWorkload) -> Non
 def _updatable(job_pass: JobPass, surplus: list[StoredWorkload]) -> StoredWorkload | None:
     """Return the Workload to update because its suspended job was edited, if any."""
     kind, job, gates = job_pass.kind, job_pass.job, job_pass.view.config.gates
-    mine = isinstance(kind, Composed)
+    mine = isinstance(kind, ComposableJob)
     first = next((each for each in surplus if mine or controlled(each, kind, job, gates)), None)
     if first is None or first.reserved or first.deleting or first.true("Finished"):
         return None
@@ -156,7 +156,7 @@ def _find_prebuilt(job_pass: JobPass) -> None:
         return
     job_pass.workload = stored
     kind = job_pass.kind
-    if isinstance(kind, Composed):
+    if isinstance(kind, ComposableJob):
         _adopt_all(job_pass, kind, stored)
         matches = kind.equivalent(job_pass.job, job_pass.workload, gates)
     else:

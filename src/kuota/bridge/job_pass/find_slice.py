@@ -11,7 +11,7 @@ from kuota.api.rules.workload_status import pod_set_counts
 
 from ..draft import StoredWorkload
 from ..inbound_workload import REPLACED
-from ..jobs.kind import PodSetsUnknown, Recording
+from ..jobs.kind import JobWithRecordedSize, PodSetsUnknown
 from ..jobs.topology_request import TopologyRequestError
 from .construct import NO_MATCH, follow
 from .job_pass import JobPass
@@ -24,7 +24,7 @@ _MESSAGES = {REPLACED: "Replaced by a newer slice of the job"}
 _OUT_OF_SYNC = "The slice is out of sync with its job"
 
 
-class Found(Enum):
+class SliceSearchResult(Enum):
     """The result of the search for a slice."""
 
     SLICE = auto()
@@ -35,7 +35,7 @@ class Found(Enum):
     """Nothing else can happen in this pass."""
 
 
-def find_slice(job_pass: JobPass) -> Found:
+def find_slice(job_pass: JobPass) -> SliceSearchResult:
     """Select the slice that follows the size of the job, and finish the surplus ones."""
     _record(job_pass)
     gates, kind, job = job_pass.view.config.gates, job_pass.kind, job_pass.job
@@ -43,31 +43,39 @@ def find_slice(job_pass: JobPass) -> Found:
     _forget_closed(job_pass, own)
     chain = job_pass.chain = normalized(unfinished(own))
     if not _surplus_finished(job_pass):
-        return Found.WAIT
+        return SliceSearchResult.WAIT
     if chain.selected is None:
         return _first_slice(job_pass, own)
     if chain.charged is not None and chain.charged is not chain.selected:
         if chain.charged.deleting:
             # Its quota is released. The replacement then is the first slice of the job.
             job_pass.workload = chain.charged
-            return Found.SLICE
+            return SliceSearchResult.SLICE
         if chain.selected.deleting:
             with job_pass.draft(chain.selected) as draft:
                 draft.drop_finalizer()
-            return Found.WAIT
+            return SliceSearchResult.WAIT
     if not matched(job_pass, chain.selected, resizable=True):
-        return Found.NO_MATCH
+        return SliceSearchResult.NO_MATCH
     _resize(job_pass, chain.selected)
     for each in (job_pass.workload, *job_pass.other_slices):
         if each is not None:
             follow(job_pass, each)
-    return Found.WAIT if job_pass.fault and job_pass.workload is None else Found.SLICE
+    return (
+        SliceSearchResult.WAIT
+        if job_pass.fault and job_pass.workload is None
+        else SliceSearchResult.SLICE
+    )
 
 
 def _record(job_pass: JobPass) -> None:
     """Set the annotations of the job that its kind requires."""
     kind, job = job_pass.kind, job_pass.job
-    recorded = kind.recorded(job, job_pass.view.config.gates) if isinstance(kind, Recording) else {}
+    recorded = (
+        kind.recorded(job, job_pass.view.config.gates)
+        if isinstance(kind, JobWithRecordedSize)
+        else {}
+    )
     before = child(job, "metadata", "annotations")
     if recorded and before | recorded != before:
         meta = child(job, "metadata") | {"annotations": before | recorded}
@@ -99,7 +107,7 @@ def _surplus_finished(job_pass: JobPass) -> bool:
     return complete
 
 
-def _first_slice(job_pass: JobPass, own: list[StoredWorkload]) -> Found:
+def _first_slice(job_pass: JobPass, own: list[StoredWorkload]) -> SliceSearchResult:
     """Let the first slice of a chain be created, unless the work of the job is over.
 
     It is over if the job ended, or if the slice of this generation of the job is finished.
@@ -114,7 +122,7 @@ def _first_slice(job_pass: JobPass, own: list[StoredWorkload]) -> Found:
         job_pass.workload = ended[-1]
     elif not job_pass.suspended and not job_pass.ended:
         job_pass.stop(None, NO_MATCH, "No workload matches the job")
-    return Found.WAIT if job_pass.fault else Found.SLICE
+    return SliceSearchResult.WAIT if job_pass.fault else SliceSearchResult.SLICE
 
 
 def _resize(job_pass: JobPass, selected: StoredWorkload) -> None:

@@ -13,11 +13,11 @@ from kuota.api.rules.report import child
 
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Effect, Event
-from ..jobs.composed import Composed, Match, StopCause, Terminating, members_of
-from ..jobs.kind import Elastic, Finalizing, JobKind, key_of
+from ..jobs.composable import ComposableJob, JobWithTermination, Match, StopCause, members_of
+from ..jobs.kind import ElasticJob, JobKind, JobWithFinalize, key_of
 from ..jobs.members import Identity, identity_of
 from ..lifecycle_view import JobView
-from .slices import Chain
+from .slices import SliceChain
 
 
 class JobPass:
@@ -32,7 +32,7 @@ class JobPass:
         self.now = now
         self.job: Json = view.job or {}
         self.workload: StoredWorkload | None = None
-        self.chain = Chain()
+        self.chain = SliceChain()
         self.replaced: StoredWorkload | None = None
         self.requeue_after_s: float | None = None
         self.fault = ""
@@ -61,7 +61,7 @@ class JobPass:
     @property
     def elastic(self) -> bool:
         """Whether the job can be resized while it runs."""
-        return isinstance(self.kind, Elastic) and elastic(self.job, self.view.config.gates)
+        return isinstance(self.kind, ElasticJob) and elastic(self.job, self.view.config.gates)
 
     @property
     def other_slices(self) -> tuple[StoredWorkload, ...]:
@@ -80,17 +80,17 @@ class JobPass:
     @property
     def objects(self) -> list[Json]:
         """The job, or the members of a composed one."""
-        return list(members_of(self.job)) if isinstance(self.kind, Composed) else [self.job]
+        return list(members_of(self.job)) if isinstance(self.kind, ComposableJob) else [self.job]
 
     @property
     def _identities(self) -> Collection[Identity]:
-        if isinstance(self.kind, Composed):
+        if isinstance(self.kind, ComposableJob):
             return members_of(self.job).identities()
         return [identity_of(self.job)]
 
     def _first_key(self) -> list[Key]:
         """Return the key of the job, or of the first member of a composed one, if it has any."""
-        if not isinstance(self.kind, Composed):
+        if not isinstance(self.kind, ComposableJob):
             return [self.key]
         first = members_of(self.job).first()
         return [key_of(first)] if first is not None else []
@@ -106,7 +106,7 @@ class JobPass:
         On a cluster they stay until replacements exist or the Workload is deleted, which users of
         one machine may not do. Members that were deleted because of an eviction may be replaced.
         """
-        if self.view.occupied is None or not isinstance(self.kind, Composed):
+        if self.view.occupied is None or not isinstance(self.kind, ComposableJob):
             return False
         evicted = any(each.true("Evicted") for each in self.view.workloads)
         return not evicted and self.kind.abandoned(self.job)
@@ -114,7 +114,7 @@ class JobPass:
     @property
     def keys(self) -> list[Key]:
         """The keys of `objects`."""
-        return members_of(self.job).keys() if isinstance(self.kind, Composed) else [self.key]
+        return members_of(self.job).keys() if isinstance(self.kind, ComposableJob) else [self.key]
 
     def occupied(self, stored: StoredWorkload) -> bool:
         """Whether processes may still use the quota of the Workload, even if its job is gone."""
@@ -145,7 +145,7 @@ class JobPass:
 
     def finalize(self) -> bool:
         """Remove the finalizers that the kind leaves on the objects of a job, if there are any."""
-        effects = self.kind.finalize(self.job) if isinstance(self.kind, Finalizing) else []
+        effects = self.kind.finalize(self.job) if isinstance(self.kind, JobWithFinalize) else []
         self.add(*effects)
         return bool(effects)
 
@@ -169,7 +169,7 @@ class JobPass:
 
         A job that cannot be suspended is deleted, with the reason in the status of its pods.
         """
-        if isinstance(self.kind, Terminating):
+        if isinstance(self.kind, JobWithTermination):
             cause = StopCause(reason=reason, message=note, now=self.now)
             self.add(*self.kind.terminate(self.job, cause))
             return True

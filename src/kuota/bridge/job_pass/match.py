@@ -16,7 +16,7 @@ from kuota.api.rules.job_common import prebuilt, time_limit_s
 from kuota.api.rules.report import child, text
 
 from ..draft import StoredWorkload
-from ..jobs.kind import JobKind, PodSetsUnknown, Rerendered
+from ..jobs.kind import JobKind, JobWithEarlierPodSets, PodSetsUnknown
 from ..jobs.topology_request import TopologyRequestError
 from .injections import injections
 from .job_pass import JobPass
@@ -74,7 +74,7 @@ def matching(
         return False
     try:
         asked = [sanitized(kind.pod_sets(job, gates))]
-        if isinstance(kind, Rerendered):
+        if isinstance(kind, JobWithEarlierPodSets):
             asked.append(sanitized(kind.earlier_pod_sets(job, gates)))
     except PodSetsUnknown:
         # What the job depends on is gone. The Workload stays, so that the job can still be stopped.

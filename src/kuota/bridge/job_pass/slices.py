@@ -95,7 +95,7 @@ def _has_quota(stored: StoredWorkload) -> bool:
     return stored.reserved and not stored.true("Evicted")
 
 
-class Chain(Struct):
+class SliceChain(Struct):
     """The open slices of a job.
 
     `selected` is the one whose size follows the job. `charged` has quota and is not evicted; it is
@@ -108,13 +108,13 @@ class Chain(Struct):
     surplus: tuple[tuple[StoredWorkload, str], ...] = ()
 
 
-def normalized(slices: Sequence[StoredWorkload]) -> Chain:
+def normalized(slices: Sequence[StoredWorkload]) -> SliceChain:
     """Decide which of the open slices, given oldest first, remain. A single slice always does."""
     if not slices:
-        return Chain()
+        return SliceChain()
     if len(slices) == 1:
         only = slices[0]
-        return Chain(selected=only, charged=only if _has_quota(only) else None)
+        return SliceChain(selected=only, charged=only if _has_quota(only) else None)
     live = [each for each in slices if not each.true("Evicted")]
     successors = _successors(live)
     heads = [each for each in live if each.reserved and not _reserved(successors.get(each.key))]
@@ -126,7 +126,7 @@ def normalized(slices: Sequence[StoredWorkload]) -> Chain:
         for each in slices
         if each is not selected and each is not charged
     )
-    return Chain(selected=selected, charged=charged, surplus=surplus)
+    return SliceChain(selected=selected, charged=charged, surplus=surplus)
 
 
 def _successors(live: Iterable[StoredWorkload]) -> dict[Key, StoredWorkload]:

@@ -21,9 +21,9 @@ from ..admission import released_status, withdrawn_status
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Event, Patch
 from ..inbound_workload import replaces
-from ..jobs.composed import Reporting
+from ..jobs.composable import JobWithConditions
 from ..jobs.job_webhook import claimed, managed_namespace
-from ..jobs.kind import Holding, PodSetsUnknown, Reclaiming, Skipping, key_of
+from ..jobs.kind import JobWithHold, JobWithReclaimablePods, JobWithSkip, PodSetsUnknown, key_of
 from ..jobs.topology_request import TopologyRequestError
 from ..lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
 from ..lifecycle_view import JobView
@@ -83,7 +83,7 @@ def skipped(job_pass: JobPass) -> bool:
     """Ignore jobs that their kind exempts."""
     kind, job = job_pass.kind, job_pass.view.job
     gates = job_pass.view.config.gates
-    return job is not None and isinstance(kind, Skipping) and kind.skipped(job, gates)
+    return job is not None and isinstance(kind, JobWithSkip) and kind.skipped(job, gates)
 
 
 def elsewhere(job_pass: JobPass) -> bool:
@@ -131,7 +131,7 @@ def unmanaged(job_pass: JobPass) -> bool:
 def report_conditions(job_pass: JobPass) -> bool:
     """Set the conditions of the Workload that only the kind of job knows."""
     stored, kind = job_pass.workload, job_pass.kind
-    if stored is None or not isinstance(kind, Reporting):
+    if stored is None or not isinstance(kind, JobWithConditions):
         return False
     with job_pass.draft(stored) as draft:
         for each in kind.conditions(job_pass.job, stored):
@@ -169,7 +169,7 @@ def workload_deleted(job_pass: JobPass) -> bool:
 def held(job_pass: JobPass) -> bool:
     """Release the quota of a job that is on hold."""
     kind, stored = job_pass.kind, job_pass.workload
-    why = kind.on_hold(job_pass.job) if isinstance(kind, Holding) else ""
+    why = kind.on_hold(job_pass.job) if isinstance(kind, JobWithHold) else ""
     if not why:
         return False
     if stored is not None and stored.reserved:
@@ -207,7 +207,7 @@ def pods_reclaimed(job_pass: JobPass) -> bool:
     stored, kind = job_pass.workload, job_pass.kind
     if stored is None or not job_pass.view.config.gates.on(Gate.ReclaimablePods):
         return False
-    if not isinstance(kind, Reclaiming):
+    if not isinstance(kind, JobWithReclaimablePods):
         return False
     exact = job_pass.view.occupied is not None
     pods = limited(kind.reclaimable(job_pass.job, exact=exact), stored.obj)

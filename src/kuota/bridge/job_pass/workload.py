@@ -28,8 +28,8 @@ from kuota.api.rules.metadata import (
 from kuota.api.rules.report import child, string_map, text
 from kuota.api.workload import PriorityClassRef
 
-from ..jobs.composed import Composed
-from ..jobs.kind import Elastic, JobKind
+from ..jobs.composable import ComposableJob
+from ..jobs.kind import ElasticJob, JobKind
 from .names import workload_name
 
 JOB_UID = f"{PREFIX}job-uid"
@@ -37,7 +37,7 @@ SLICE_NAME = f"{PREFIX}workload-slice-name"
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
 
 
-class Classes(Struct):
+class PriorityClasses(Struct):
     """The existing priority classes by name."""
 
     pods: Mapping[str, PriorityClass] = {}
@@ -47,7 +47,7 @@ class Classes(Struct):
 def workload(
     kind: JobKind,
     job: Json,
-    classes: Classes | None = None,
+    classes: PriorityClasses | None = None,
     gates: Gates | None = None,
     taken: Collection[str] = (),
 ) -> Json:
@@ -58,7 +58,7 @@ def workload(
     TopologyRequestError if its topology annotations cannot be parsed. Kueue then creates none.
     """
     gates = gates or Gates()
-    ref, priority = priority_of(kind, job, classes or Classes())
+    ref, priority = priority_of(kind, job, classes or PriorityClasses())
     spec: Json = {
         "podSets": kind.pod_sets(job, gates),
         "queueName": queue_name(job),
@@ -90,11 +90,11 @@ def owned_by(kind: JobKind, job: Json) -> Json:
 
 def _metadata(kind: JobKind, job: Json, gates: Gates, taken: Collection[str]) -> Json:
     meta = child(job, "metadata")
-    sliced = isinstance(kind, Elastic) and elastic(job, gates)
+    sliced = isinstance(kind, ElasticJob) and elastic(job, gates)
     made = name_of(kind, job, gates, taken)
     notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if sliced else {})
     own = {"name": made, "annotations": {}, **owned_by(kind, job)}
-    if isinstance(kind, Composed):
+    if isinstance(kind, ComposableJob):
         own = kind.workload_metadata(job)
     return _present(
         {
@@ -113,7 +113,7 @@ def name_of(kind: JobKind, job: Json, gates: Gates, taken: Collection[str] = ())
     That of an elastic job is none of those that are `taken`.
     """
     meta = child(job, "metadata")
-    if not (isinstance(kind, Elastic) and elastic(job, gates)):
+    if not (isinstance(kind, ElasticJob) and elastic(job, gates)):
         return _name(kind, meta, "", gates)
     suffixes = _slice_suffixes(kind.slice_suffix(job))
     names = (_name(kind, meta, suffix, gates) for suffix in suffixes)
@@ -139,7 +139,9 @@ def _annotations(job: Json, gates: Gates) -> dict[str, str]:
     return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k in copied}
 
 
-def priority_of(kind: JobKind, job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:
+def priority_of(
+    kind: JobKind, job: Json, classes: PriorityClasses
+) -> tuple[PriorityClassRef | None, int]:
     """Return the class and the priority of a job. Raises ClassMissing."""
     name = label(job, PRIORITY_CLASS) or ""
     if name:

@@ -37,7 +37,7 @@ class ForeignObject(ValueError):
     """An object in another cluster has the name of a copy and was not created by this manager."""
 
 
-class Synced(Struct):
+class SyncedStatus(Struct):
     """The new status of a local job; None if it stays.
 
     `deferred` is whether the status of the copy cannot be written yet, so that the pass has to be
@@ -91,9 +91,9 @@ class Dispatch:
     def api_version(self) -> str:
         return f"{self.gvk.group}/{self.gvk.version}" if self.gvk.group else self.gvk.version
 
-    def status(self, job: Json, remote: Json, timestamp: str) -> Synced:
+    def status(self, job: Json, remote: Json, timestamp: str) -> SyncedStatus:
         """Return the status of the local job, given its copy. `timestamp` is the present time."""
-        return Synced(status=child(remote, "status"))
+        return SyncedStatus(status=child(remote, "status"))
 
     def updated(self, job: Json, remote: Json, workload: str, current: str, gates: Gates) -> Json:
         """Return the copy with the changes of the job that are forwarded while it runs.

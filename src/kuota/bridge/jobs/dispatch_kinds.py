@@ -14,7 +14,7 @@ from kuota.api.rules.serving import replicas
 
 from ..job_pass.injections import MULTI_KUEUE_ORIGIN
 from .batch_job_state import end
-from .dispatch import ORIGIN_UID, Dispatch, Synced, copied_metadata, with_workload
+from .dispatch import ORIGIN_UID, Dispatch, SyncedStatus, copied_metadata, with_workload
 from .fields import at, put
 from .pod_gates import gated
 
@@ -42,15 +42,17 @@ class JobDispatch(Dispatch):
         kept = {key: value for key, value in labels.items() if key not in _CONTROLLER_LABELS}
         return put(found, _TEMPLATE_LABELS, kept)
 
-    def status(self, job: Json, remote: Json, timestamp: str) -> Synced:
+    def status(self, job: Json, remote: Json, timestamp: str) -> SyncedStatus:
         """Return the status of the copy, or wait until the local Job is resumed.
 
         The start time of a running copy would make the template of a suspended Job immutable before
         the admission is injected.
         """
         if not suspended(job) or suspended(remote) or end(remote) is not None:
-            return Synced(status=_counting_on(child(job, "status"), child(remote, "status")))
-        return Synced(status=_marked_suspended(child(job, "status"), timestamp), deferred=True)
+            return SyncedStatus(status=_counting_on(child(job, "status"), child(remote, "status")))
+        return SyncedStatus(
+            status=_marked_suspended(child(job, "status"), timestamp), deferred=True
+        )
 
     def updated(self, job: Json, remote: Json, workload: str, current: str, gates: Gates) -> Json:
         """Return the copy with the size of an elastic Job, and with its newest slice."""
@@ -131,8 +133,8 @@ class ServingDispatch(Dispatch):
         """Return the copy with the UID from which the names of its Workloads are derived."""
         return _with_uid(super().copy(job, workload, origin, gates), job)
 
-    def status(self, job: Json, remote: Json, timestamp: str) -> Synced:
-        return Synced()
+    def status(self, job: Json, remote: Json, timestamp: str) -> SyncedStatus:
+        return SyncedStatus()
 
     def idle_status(self, job: Json) -> Json:
         return child(job, "status")
@@ -172,21 +174,21 @@ def _with_uid(copy: Json, job: Json) -> Json:
 class PodDispatch(Dispatch):
     """A Pod, alone or in a group. It keeps its scheduling gates in the manager's cluster."""
 
-    def status(self, job: Json, remote: Json, timestamp: str) -> Synced:
+    def status(self, job: Json, remote: Json, timestamp: str) -> SyncedStatus:
         """Return the status of the copy.
 
         An autoscaler adds nodes for pods that are unschedulable. As long as the copy has no node,
         the gated original keeps its condition.
         """
         if child(job, "metadata").get("deletionTimestamp"):
-            return Synced()
+            return SyncedStatus()
         status, own = child(remote, "status"), _scheduled(job)
         placed = mapping(_scheduled(remote)).get("status") == "True"
         if own is None or placed or not gated(job):
-            return Synced(status=status)
+            return SyncedStatus(status=status)
         listed = [mapping(each) for each in elements(status.get("conditions"))]
         kept = [own if each.get("type") == _SCHEDULED else each for each in listed]
-        return Synced(status=status | {"conditions": kept if own in kept else [*kept, own]})
+        return SyncedStatus(status=status | {"conditions": kept if own in kept else [*kept, own]})
 
     def idle_status(self, job: Json) -> Json:
         """Return the same status: the quota of a gated pod is not in use."""

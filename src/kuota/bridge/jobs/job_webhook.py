@@ -23,7 +23,7 @@ from kuota.api.rules.report import child, elements, mapping, text
 
 from .ancestor import GroupKind, Lookup, ancestor, namespace_of, owned
 from .fields import at, put
-from .kind import JobKind, OwnDefaults, RelatedRules, resolved
+from .kind import JobKind, JobWithOwnDefaults, JobWithRelatedRules, resolved
 
 if TYPE_CHECKING:
     # Job kinds import this module, and configurations import all job kinds.
@@ -33,7 +33,7 @@ DEFAULT_QUEUE = "default"
 NAMESPACE: GroupKind = ("", "Namespace")
 
 
-class Unqueued(StrEnum):
+class UnqueuedReason(StrEnum):
     """Why a stored job gets no Workload of its own."""
 
     INTEGRATION = "the integration of its kind is disabled"
@@ -43,27 +43,33 @@ class Unqueued(StrEnum):
     NO_QUEUE = "it has no queue name, and manageJobsWithoutQueueName is not set"
 
 
-def unqueued(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> Unqueued | None:
+def unqueued(
+    kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig
+) -> UnqueuedReason | None:
     """Return why a stored job gets no Workload; None if it gets one. Raises NestingError."""
     if not enabled(kind, config):
-        return Unqueued.INTEGRATION
+        return UnqueuedReason.INTEGRATION
     if not kind.queued:
-        return Unqueued.PODS
+        return UnqueuedReason.PODS
     return unclaimed(kind, job, look_up, config)
 
 
 def unclaimed(
     kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig
-) -> Unqueued | None:
+) -> UnqueuedReason | None:
     """Return why neither a stored job nor its pods are queued, given that its kind is enabled.
 
     Raises NestingError.
     """
     if not in_scope(job, look_up, config):
-        return Unqueued.NAMESPACE
+        return UnqueuedReason.NAMESPACE
     if nested(kind, job, look_up, config):
-        return Unqueued.NESTED
-    return None if claimed(kind, job, namespace_labels(job, look_up), config) else Unqueued.NO_QUEUE
+        return UnqueuedReason.NESTED
+    return (
+        None
+        if claimed(kind, job, namespace_labels(job, look_up), config)
+        else UnqueuedReason.NO_QUEUE
+    )
 
 
 def enabled(kind: JobKind, config: LifecycleConfig) -> bool:
@@ -143,7 +149,7 @@ def defaulted(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig
     """Return the new job with the defaults of Kueue's mutating webhook. Raises NestingError."""
     if not enabled(kind, config) or kind.foreign(job):
         return job
-    if isinstance(kind, OwnDefaults):
+    if isinstance(kind, JobWithOwnDefaults):
         return kind.own_defaults(job, look_up, config)
     job = with_default_labels(job, look_up, config)
     waits = waits_for_quota(kind, job, look_up, config)
@@ -164,7 +170,7 @@ def faults_of(
     default_queue = left_default_queue(job, old, look_up)
     job, gates = resolved(kind, job, look_up), config.gates
     faults = list(kind.faults(job, old, gates, managed=managed, default_queue=default_queue))
-    if isinstance(kind, RelatedRules):
+    if isinstance(kind, JobWithRelatedRules):
         faults += kind.related_faults(job, old, look_up, config)
     return faults
 

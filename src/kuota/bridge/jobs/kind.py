@@ -126,7 +126,7 @@ class JobKind(ABC):
     @property
     def supported(self) -> Supported:
         """The optional features that validation asks for."""
-        return Supported(elastic=isinstance(self, Elastic), prebuilt=self.prebuilt)
+        return Supported(elastic=isinstance(self, ElasticJob), prebuilt=self.prebuilt)
 
     @abstractmethod
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
@@ -259,7 +259,7 @@ class PodSetsUnknown(ValueError):
 
 
 @runtime_checkable
-class Reclaiming(Protocol):
+class JobWithReclaimablePods(Protocol):
     """A kind that releases the quota of pods that will not run again, before the job ends."""
 
     def reclaimable(self, job: Json, *, exact: bool) -> list[ReclaimablePod]:
@@ -267,7 +267,7 @@ class Reclaiming(Protocol):
 
 
 @runtime_checkable
-class Elastic(Protocol):
+class ElasticJob(Protocol):
     """A kind whose jobs can be resized while they run, through workload slices."""
 
     def slice_suffix(self, job: Json) -> str:
@@ -275,7 +275,7 @@ class Elastic(Protocol):
 
 
 @runtime_checkable
-class Recording(Protocol):
+class JobWithRecordedSize(Protocol):
     """A kind that records on its elastic jobs what else their size depends on."""
 
     def recorded(self, job: Json, gates: Gates) -> dict[str, str]:
@@ -283,7 +283,7 @@ class Recording(Protocol):
 
 
 @runtime_checkable
-class Skipping(Protocol):
+class JobWithSkip(Protocol):
     """A kind with jobs that are not queued although they name a queue."""
 
     def skipped(self, job: Json, gates: Gates) -> bool:
@@ -291,7 +291,7 @@ class Skipping(Protocol):
 
 
 @runtime_checkable
-class Holding(Protocol):
+class JobWithHold(Protocol):
     """A kind whose jobs can be on hold: their quota is released and they are not retried."""
 
     def on_hold(self, job: Json) -> str:
@@ -299,14 +299,14 @@ class Holding(Protocol):
 
 
 @runtime_checkable
-class Finalizing(Protocol):
+class JobWithFinalize(Protocol):
     """A kind that leaves a finalizer on jobs or other objects until their result is recorded."""
 
     def finalize(self, job: Json) -> list[Effect]:
         """Return the writes that remove it, after the job ended or while it is being deleted."""
 
 
-class Referred(NamedTuple):
+class ReferencedKind(NamedTuple):
     """A kind of objects that jobs depend on."""
 
     gvk: GroupVersionKind
@@ -318,7 +318,7 @@ class Referred(NamedTuple):
 
 
 @runtime_checkable
-class Rerendered(Protocol):
+class JobWithEarlierPodSets(Protocol):
     """A kind from whose jobs earlier versions of Kuota derived other pod sets.
 
     Their Workloads stay after an upgrade, so that jobs that run are not stopped for it.
@@ -329,13 +329,13 @@ class Rerendered(Protocol):
 
 
 @runtime_checkable
-class Referring(Protocol):
+class JobWithReferences(Protocol):
     """A kind whose jobs are defined by other objects too, as a TrainJob is by its runtime.
 
     Every other method expects a resolved job.
     """
 
-    referred: tuple[Referred, ...]
+    referred: tuple[ReferencedKind, ...]
     """The kinds of those objects."""
 
     def references(self, job: Json) -> Sequence[tuple[GroupKind, Key]]:
@@ -345,19 +345,19 @@ class Referring(Protocol):
         """Return the job with what it takes from those objects, in fields that are not stored."""
 
 
-def referred(kinds: Iterable[JobKind]) -> dict[GroupKind, Referred]:
+def referred(kinds: Iterable[JobKind]) -> dict[GroupKind, ReferencedKind]:
     """Return the kinds of objects that jobs of these kinds depend on."""
-    referring = (each for each in kinds if isinstance(each, Referring))
+    referring = (each for each in kinds if isinstance(each, JobWithReferences))
     return {found.group_kind: found for each in referring for found in each.referred}
 
 
 def resolved(kind: JobKind, job: Json, look_up: Lookup) -> Json:
     """Return the job as the methods of its kind expect it."""
-    return kind.resolved(job, look_up) if isinstance(kind, Referring) else job
+    return kind.resolved(job, look_up) if isinstance(kind, JobWithReferences) else job
 
 
 @runtime_checkable
-class OwnDefaults(Protocol):
+class JobWithOwnDefaults(Protocol):
     """A kind whose new objects get other defaults than those of all jobs."""
 
     def own_defaults(self, job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
@@ -365,7 +365,7 @@ class OwnDefaults(Protocol):
 
 
 @runtime_checkable
-class RelatedRules(Protocol):
+class JobWithRelatedRules(Protocol):
     """A kind whose validation depends on other objects."""
 
     def related_faults(

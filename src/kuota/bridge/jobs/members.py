@@ -23,7 +23,7 @@ _Place = tuple[float, Identity]
 """Members are ordered by the time of their creation, then by name."""
 
 
-class Described(NamedTuple, Generic[T]):
+class Member(NamedTuple, Generic[T]):
     """A member: its identity, when it was created, and what a pass depends on."""
 
     key: Key
@@ -56,7 +56,7 @@ class Members(Generic[T]):
         """Yield the object of every member, in order."""
         return iter(self.where(_every))
 
-    def put(self, member: Described[T]) -> None:
+    def put(self, member: Member[T]) -> None:
         """Add a member, or replace its traits."""
         identity = member.identity
         self.drop(identity)

@@ -23,7 +23,7 @@ from ..conditions import timestamp
 from ..effects import Delete, Effect, Event, StatusPatch, edit
 from . import pod_webhook
 from .ancestor import Lookup
-from .composed import StopCause
+from .composable import StopCause
 from .dispatch import Dispatch
 from .dispatch_kinds import PodDispatch
 from .kind import End, JobKind, Stop, key_of

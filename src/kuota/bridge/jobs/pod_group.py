@@ -23,9 +23,9 @@ from ..draft import StoredWorkload
 from ..effects import Effect
 from . import pod_group_workload as workloads
 from .ancestor import GroupKind
-from .composed import POD_GROUP, Match, Reported, StopCause
+from .composable import POD_GROUP, Match, ReportedCondition, StopCause
 from .kind import End, JobKind, Stop
-from .members import Described
+from .members import Member
 from .pod import POD, WORKLOAD_DELETED, released, started, terminated, unqueued
 from .pod_gates import role
 from .pod_group_members import (
@@ -72,7 +72,7 @@ class PodGroup(JobKind):
     def matters(self, old: Json, new: Json) -> bool:
         return relevant(old) != relevant(new)
 
-    def described(self, member: Json) -> Described[PodTraits]:
+    def described(self, member: Json) -> Member[PodTraits]:
         return described(member)
 
     def compose(
@@ -184,7 +184,7 @@ class PodGroup(JobKind):
     def finalize(self, job: Json) -> list[Effect]:
         return list(released(pods_of(job).where(lambda each: each.held)))
 
-    def conditions(self, job: Json, stored: StoredWorkload) -> list[Reported]:
+    def conditions(self, job: Json, stored: StoredWorkload) -> list[ReportedCondition]:
         """Return whether Pods are missing. The condition stays if it is true for another reason."""
         before = condition(stored.obj.status.conditions, WAITING)
         absent = integer(child(job, "status").get("absentPods")) or 0
@@ -224,5 +224,5 @@ class PodGroup(JobKind):
         return workloads.copied(job, field, keys)
 
 
-def _waiting(status: bool, reason: str, message: str) -> Reported:
-    return Reported(type=WAITING, status=status, reason=reason, message=message)
+def _waiting(status: bool, reason: str, message: str) -> ReportedCondition:
+    return ReportedCondition(type=WAITING, status=status, reason=reason, message=message)

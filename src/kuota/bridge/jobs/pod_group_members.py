@@ -15,9 +15,9 @@ from kuota.api.rules.pod import GROUP_TOTAL, RETRIABLE
 from kuota.api.rules.report import child, elements, integer, mapping, text, whole
 
 from ..effects import Delete, Effect, Event, edit
-from .composed import members_of
+from .composable import members_of
 from .kind import key_of
-from .members import Described, Members
+from .members import Member, Members
 from .pod import ready
 from .pod_gates import FINALIZER, POD_INDEX, deleting, finalized, gated, role, uid
 
@@ -56,7 +56,7 @@ class PodTraits(NamedTuple):
 Pods = Members[PodTraits]
 
 
-def described(pod: Json) -> Described[PodTraits]:
+def described(pod: Json) -> Member[PodTraits]:
     traits = PodTraits(
         role=role(pod),
         queue=queue_name(pod),
@@ -69,7 +69,7 @@ def described(pod: Json) -> Described[PodTraits]:
         deleting=deleting(pod),
         unretriable=annotation(pod, RETRIABLE) == "false",
     )
-    return Described(key_of(pod), uid(pod), created_s(pod), traits)
+    return Member(key_of(pod), uid(pod), created_s(pod), traits)
 
 
 def pods_of(job: Json) -> Pods:

@@ -15,7 +15,7 @@ from kuota.api.workload import PodSet
 
 from ..draft import StoredWorkload
 from ..effects import Effect, Event
-from .composed import IS_GROUP, Match
+from .composable import IS_GROUP, Match
 from .kind import PodSetsUnknown, key_of
 from .pod import pod_set, released
 from .pod_gates import role

@@ -22,7 +22,7 @@ from kuota.engine.model import Struct
 
 from ..draft import PassResult, StoredWorkload
 from ..effects import Effect
-from ..job_pass.workload import Classes
+from ..job_pass.workload import PriorityClasses
 from .ancestor import GroupKind, group_kind
 from .kind import End, JobKind, PodSetsUnknown, Stop
 from .topology_request import TopologyRequestError
@@ -43,7 +43,7 @@ class ParentView(Struct):
     related: tuple[Json, ...] = ()
     managed: bool = True
     manages_all: bool = False
-    classes: Classes = Classes()
+    classes: PriorityClasses = PriorityClasses()
     gates: Gates = Gates()
     labels_to_copy: tuple[str, ...] = ()
     annotations_to_copy: tuple[str, ...] = ()

@@ -13,11 +13,11 @@ from kuota.api.rules.metadata import PREFIX, annotation, elastic
 from kuota.api.rules.report import child, integer
 
 from .ancestor import GroupKind, Lookup, namespace_of
-from .kind import PodSetsUnknown, Referred
+from .kind import PodSetsUnknown, ReferencedKind
 from .ray_spec import RayKind, group_name, worker_count, worker_groups
 
 GENERATION = f"{PREFIX}raycluster-generation"
-_CLUSTER = Referred(FRAMEWORKS["ray.io/raycluster"])
+_CLUSTER = ReferencedKind(FRAMEWORKS["ray.io/raycluster"])
 _RESOLVED = "rayCluster"
 """The field of a resolved job with its RayCluster."""
 

@@ -23,7 +23,7 @@ from ..effects import Create, Effect, Event, edit
 from ..job_pass.injections import MULTI_KUEUE_ORIGIN
 from ..job_pass.names import workload_name
 from ..job_pass.workload import priority_of, sanitized, workload
-from .composed import IS_GROUP
+from .composable import IS_GROUP
 from .dispatch import ORIGIN_UID, OWNER_GVK, OWNER_NAME
 from .kind import key_of
 from .pod_parent import ParentView, PodParent

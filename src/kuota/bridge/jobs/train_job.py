@@ -23,7 +23,7 @@ from .dispatch_kinds import TrainJobDispatch
 from .fields import put
 from .job_conditions import end_by_condition, total
 from .job_set import JobSet, max_restarts, replicas, replicated_jobs, succeeded_pods
-from .kind import End, PodSetsUnknown, Referred, Stop
+from .kind import End, PodSetsUnknown, ReferencedKind, Stop
 from .template_kind import Template, TemplateKind
 from .train_job_runtime import rendered
 
@@ -49,7 +49,7 @@ class TrainJob(TemplateKind):
     gvk = FRAMEWORKS[framework]
     managed_by = ("spec", "managedBy")
     native_manager = "trainer.kubeflow.org/trainjob-controller"
-    referred = (Referred(_CLUSTER_RUNTIME, namespaced=False), Referred(_RUNTIME))
+    referred = (ReferencedKind(_CLUSTER_RUNTIME, namespaced=False), ReferencedKind(_RUNTIME))
 
     def dispatch(self) -> Dispatch | None:
         return TrainJobDispatch(self.gvk, MANAGER)

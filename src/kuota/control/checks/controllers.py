@@ -20,18 +20,18 @@ from kuota.kube.resources import ADMISSION_CHECKS, WORKLOADS
 from kuota.kube.workqueue import WorkQueue, serve
 
 from ..cached_object import CachedObject
+from ..cluster_cache import ClusterCache
 from ..effects import Sender
 from ..observer import Instrument
-from ..world import World
 from .controller import Activity, CheckController
-from .loop import CheckLoop, Surroundings
+from .loop import CheckLoop, ControllerDependencies
+from .multikueue.cluster_connections import MakeClient
 from .multikueue.controller import MultiKueueController
-from .multikueue.links import MakeClient
 from .provisioning.controller import ProvisioningController
 from .unclaimed import unclaimed
 
 
-def builtin(shared: Surroundings, gates: Gates) -> list[CheckLoop]:
+def builtin(shared: ControllerDependencies, gates: Gates) -> list[CheckLoop]:
     """Return the loops of the controllers that are part of Kueue."""
     return [CheckLoop(ProvisioningController(gates), shared)]
 
@@ -46,7 +46,7 @@ class CheckControllers:
     def __init__(
         self,
         client: Client,
-        world: World,
+        cache: ClusterCache,
         sender: Sender,
         clock: Clock,
         gates: Gates,
@@ -55,11 +55,11 @@ class CheckControllers:
         config: Configuration | None = None,
         worker_clients: MakeClient | None = None,
     ) -> None:
-        self._world = world
+        self._cache = cache
         self._sender = sender
         self._clock = clock
         self._checks: WorkQueue[Key] = WorkQueue(clock)
-        shared = Surroundings(client, world, sender, clock, self._checks)
+        shared = ControllerDependencies(client, cache, sender, clock, self._checks)
         loops = [*builtin(shared, gates), *(CheckLoop(each, shared) for each in own)]
         self._loops = {each.controller.name: each for each in loops}
         self._activities: dict[str, Callable[[AdmissionCheck], Activity | None]] = {
@@ -68,7 +68,7 @@ class CheckControllers:
         self.multikueue: MultiKueueController | None = None
         if gates.on(Gate.MultiKueue) and MULTIKUEUE not in self._loops:
             self.multikueue = MultiKueueController(
-                client, world, sender, clock, self._checks.add, config, gates, worker_clients
+                client, cache, sender, clock, self._checks.add, config, gates, worker_clients
             )
             self._activities[MULTIKUEUE] = self.multikueue.activity
 
@@ -79,7 +79,7 @@ class CheckControllers:
 
     async def run(self, instrument: Instrument) -> None:
         """Reconcile until closed."""
-        self._world.checks.observe(self._check)
+        self._cache.checks.observe(self._check)
         for each in self._loops.values():
             each.follow()
         async with asyncio.TaskGroup() as group:
@@ -107,7 +107,7 @@ class CheckControllers:
 
     async def reconcile(self, key: Key) -> None:
         """Write the condition Active of one AdmissionCheck, if it changes."""
-        cached = self._world.checks.get(key)
+        cached = self._cache.checks.get(key)
         check = cached.value if cached is not None else None
         if cached is None or check is None or check.metadata.deletion_timestamp is not None:
             return

@@ -26,10 +26,10 @@ from kuota.kube.resources import Resource
 from kuota.kube.workqueue import RetryLater, Stuck, WorkQueue, serve
 
 from ..cached_object import CachedObject
+from ..cluster_cache import ClusterCache
 from ..effects import Sender
 from ..observer import Instrument
 from ..workload_indexes import CHECK
-from ..world import World
 from .controller import Activity, CheckController, CheckedWorkload, Watched
 
 WORKERS = 8
@@ -80,11 +80,11 @@ def _concerned(watched: Watched, obj: Json) -> list[Key]:
         return []
 
 
-class Surroundings(NamedTuple):
+class ControllerDependencies(NamedTuple):
     """What the loops of a process share. `checks` receives the checks to be reconciled."""
 
     client: Client
-    world: World
+    cache: ClusterCache
     sender: Sender
     clock: Clock
     checks: WorkQueue[Key]
@@ -96,17 +96,17 @@ class CheckLoop:
     Until the watched kinds are known, nothing is reconciled.
     """
 
-    def __init__(self, controller: CheckController, shared: Surroundings) -> None:
+    def __init__(self, controller: CheckController, shared: ControllerDependencies) -> None:
         self.controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(shared.clock)
         self.objects = WatchedObjects(shared.client, shared.clock, controller.watched)
-        self._world = shared.world
+        self._cache = shared.cache
         self._sender = shared.sender
         self._clock = shared.clock
         self._checks = shared.checks
         self._needed = asyncio.Event()
         self._closed = False
-        self._world.add(self.informers(), controller.effect_kinds)
+        self._cache.add(self.informers(), controller.effect_kinds)
 
     def informers(self) -> Iterator[Informer[Json]]:
         """Yield the informers of the kinds that only this controller reads."""
@@ -114,8 +114,8 @@ class CheckLoop:
 
     def follow(self) -> None:
         """Observe Workloads, AdmissionChecks and the watched kinds from now on."""
-        self._world.checks.observe(self._check)
-        self._world.workloads.observe(self._workload)
+        self._cache.checks.observe(self._check)
+        self._cache.workloads.observe(self._workload)
         for each in self.controller.watched:
             informer = self.objects.informers[each.resource]
             informer.observe(partial(self._object, each))
@@ -193,21 +193,21 @@ class CheckLoop:
         await self._sender.send(result.effects)
 
     def _view(self, key: Key) -> CheckedWorkload | None:
-        cached = self._world.workload(key)
+        cached = self._cache.workload(key)
         if cached is None or cached.value is None:
             return None
         return CheckedWorkload(
             stored=cached.value,
             checks=self._own_checks(cached.value),
             objects=self.objects,
-            flavors=self._world.flavor_objects(),
+            flavors=self._cache.flavor_objects(),
             now=self._clock.now().timestamp(),
             jitter=random.random(),
         )
 
     def _own_checks(self, stored: StoredWorkload) -> dict[str, AdmissionCheck]:
         names = [each.name for each in stored.obj.status.admission_checks or ()]
-        found = ((name, self._world.checks.get(Key("", name))) for name in names)
+        found = ((name, self._cache.checks.get(Key("", name))) for name in names)
         return {
             name: each.value
             for name, each in found
@@ -253,11 +253,11 @@ class CheckLoop:
 
     def _enqueue_all(self) -> None:
         """Enqueue the checks of this controller and their Workloads."""
-        for each in list(self._world.checks.values()):
+        for each in list(self._cache.checks.values()):
             if self._owns(each):
                 self._enqueue(each.key)
 
     def _enqueue(self, check: Key) -> None:
         self._checks.add(check)
-        for each in self._world.workloads.indexed(CHECK, check.name):
+        for each in self._cache.workloads.indexed(CHECK, check.name):
             self.queue.add(each.key)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kuota.api.base import Key
 from kuota.api.kueue import MultiKueueCluster, MultiKueueConfig
 from kuota.control.cached_object import CachedObject
-from kuota.control.world import World
+from kuota.control.cluster_cache import ClusterCache
 
 from .activity import active_condition
 from .objects import MultiKueueObjects
@@ -19,13 +19,13 @@ class CheckChanges:
     """Calls `concerned` with the key of each check whose activity may have changed."""
 
     def __init__(
-        self, world: World, objects: MultiKueueObjects, concerned: Callable[[Key], None]
+        self, cache: ClusterCache, objects: MultiKueueObjects, concerned: Callable[[Key], None]
     ) -> None:
-        self._world, self._objects, self._concerned = world, objects, concerned
+        self._cache, self._objects, self._concerned = cache, objects, concerned
 
     def follow(self) -> None:
         """Report all existing checks, and those that a later change concerns."""
-        for each in list(self._world.checks.values()):
+        for each in list(self._cache.checks.values()):
             if each.value is not None and is_multikueue(each.value):
                 self._concerned(each.key)
         self._objects.configs.observe(self._config)
@@ -58,6 +58,6 @@ class CheckChanges:
         self._report(set(users))
 
     def _report(self, configs: set[str]) -> None:
-        for each in list(self._world.checks.values()):
+        for each in list(self._cache.checks.values()):
             if each.value is not None and config_name(each.value) in configs:
                 self._concerned(each.key)

@@ -23,9 +23,9 @@ from kuota.kube.workqueue import WorkQueue, serve
 
 from ..controller import Activity
 from .activity import ACTIVE
-from .kubeconfig import BAD, Refused, accepted
+from .cluster_connections import ClusterConnections
+from .kubeconfig import BAD, ClusterUnusable, accepted
 from .kubeconfig_file import PREFIX, file_content, stamp
-from .links import Links
 from .objects import MultiKueueObjects
 from .origin_conflicts import CONFLICT
 from .profile import Providers, profile_connection
@@ -57,7 +57,7 @@ class ClusterReconciler:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._gates, self._objects, self._providers = gates, objects, providers
         self.queue: WorkQueue[Key] = WorkQueue(clock)
-        self.links: Links | None = None
+        self.connections: ClusterConnections | None = None
         self.conflict: Callable[[str], Activity | None] = lambda _: None
         """Returns the condition of a cluster in which another manager uses the same origin."""
         self._files: dict[str, object] = {}
@@ -85,35 +85,35 @@ class ClusterReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Connect a cluster as its object says, and write its condition."""
-        assert self.links is not None
+        assert self.connections is not None
         cached = self._objects.clusters.get(key)
         if cached is None or cached.json["metadata"].get("deletionTimestamp"):
             self._files.pop(key.name, None)
-            await self.links.forget(key.name)
+            await self.connections.forget(key.name)
             return None
-        state = await self._connected(key.name, cached.value, self.links)
+        state = await self._connected(key.name, cached.value, self.connections)
         if state is None:
             return LOOK_AGAIN_S
         await self._write(cached, state)
         return LOOK_AGAIN_S if self._objects.forbidden else None
 
     async def _connected(
-        self, name: str, cluster: MultiKueueCluster | None, links: Links
+        self, name: str, cluster: MultiKueueCluster | None, connections: ClusterConnections
     ) -> Activity | None:
         try:
             if cluster is None:
-                raise Refused(BAD, "the object cannot be read; correct its spec")
+                raise ClusterUnusable(BAD, "the object cannot be read; correct its spec")
             connection = self._connection(cluster)
-        except Refused as refusal:
-            await links.stop(name)
+        except ClusterUnusable as refusal:
+            await connections.stop(name)
             return Activity(False, refusal.reason, refusal.message)
         if connection is None:
             return None
-        await links.use(name, connection)
-        return links.state(name)
+        await connections.use(name, connection)
+        return connections.state(name)
 
     def _connection(self, cluster: MultiKueueCluster) -> Connection | None:
-        """Return how to connect; None if that is not known yet. Raises Refused."""
+        """Return how to connect; None if that is not known yet. Raises ClusterUnusable."""
         profile = profile_name(cluster)
         if profile:
             return self._profile_connection(profile)
@@ -125,7 +125,7 @@ class ClusterReconciler:
         if not location:
             name = secret_name(cluster)
             if not name:
-                raise Refused(BAD, "spec.clusterSource names no kubeconfig; name a Secret")
+                raise ClusterUnusable(BAD, "spec.clusterSource names no kubeconfig; name a Secret")
             return self._objects.kubeconfig(name)
         self._files[cluster.metadata.name] = stamp(location)
         confined = self._gates.on(Gate.MultiKueueKubeConfigPathValidation)
@@ -138,7 +138,7 @@ class ClusterReconciler:
 
     def _profile_connection(self, name: str) -> Connection | None:
         if self._objects.profiles is None:
-            raise Refused(GATE_OFF, "the feature gate MultiKueueClusterProfile is disabled")
+            raise ClusterUnusable(GATE_OFF, "the feature gate MultiKueueClusterProfile is disabled")
         profile = self._objects.profile(name)
         return None if profile is None else profile_connection(profile, name, self._providers)
 

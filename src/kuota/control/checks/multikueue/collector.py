@@ -12,13 +12,13 @@ from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, KubeError, NotFound
 from kuota.kube.resources import WORKLOADS
 
-from .garbage import LeftOver, left_over
+from .garbage import LeftoverObject, left_over
 from .remote import WORKLOAD, RemoteCluster, RemoteClusters, Resources
 
 _log = logging.getLogger(__name__)
 
 
-class Collector:
+class GarbageCollector:
     """Examines every connected cluster in its own task, so that a slow one delays only itself.
 
     `local` returns a Workload of this cluster, `own` the identity of this cluster.
@@ -64,7 +64,7 @@ class Collector:
                 _log.warning("cluster %s: deleting left-over objects: %s", cluster.name, error)
                 return
 
-    async def _delete(self, cluster: RemoteCluster, each: LeftOver) -> None:
+    async def _delete(self, cluster: RemoteCluster, each: LeftoverObject) -> None:
         resource = self._resources[each.kind]
         try:
             answer = await cluster.client.delete(

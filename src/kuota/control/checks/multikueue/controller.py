@@ -14,9 +14,9 @@ from kuota.api.config.defaults import ALL_AT_ONCE, default_configuration
 from kuota.api.config.shapes import Configuration, MultiKueue
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import AdmissionCheck
+from kuota.control.cluster_cache import ClusterCache
 from kuota.control.effects import Sender
 from kuota.control.observer import Instrument, uninstrumented
-from kuota.control.world import World
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, within
 from kuota.kube.resources import NAMESPACES
@@ -24,16 +24,16 @@ from kuota.kube.resources import NAMESPACES
 from ..controller import Activity
 from .activity import check_activity
 from .check_changes import CheckChanges
+from .cluster_connection import SYSTEM_NAMESPACE, WatchOptions
+from .cluster_connections import ClusterConnections, MakeClient
 from .clusters import CONTROLLER as CLUSTERS
 from .clusters import ClusterReconciler
-from .collector import Collector
+from .collector import GarbageCollector
 from .dispatcher import CONTROLLER as WORKLOADS
 from .dispatcher import Dispatcher
 from .external import ExternalJobs
-from .group import LOST_S, STEP_SIZE, Settings
+from .group import LOST_S, STEP_SIZE, MultiKueueSettings
 from .groups import Groups
-from .link import SYSTEM_NAMESPACE, Purpose
-from .links import Links, MakeClient
 from .objects import MultiKueueObjects
 from .origin_conflicts import OriginConflicts
 from .profile import configured
@@ -60,7 +60,7 @@ class MultiKueueController:
     def __init__(
         self,
         client: Client,
-        world: World,
+        cache: ClusterCache,
         sender: Sender,
         clock: Clock,
         on_check: Callable[[Key], None],
@@ -70,9 +70,9 @@ class MultiKueueController:
     ) -> None:
         gates, config = gates or Gates(), config or default_configuration()
         multi = config.multi_kueue or MultiKueue()
-        self._world, self._clock, self._closed = world, clock, asyncio.Event()
+        self._cache, self._clock, self._closed = cache, clock, asyncio.Event()
         self._passes: list[asyncio.Task[None]] = []
-        self._external = ExternalJobs(client, clock, world, multi)
+        self._external = ExternalJobs(client, clock, cache, multi)
         kinds = self._kinds()
         origin, namespace = multi.origin, config.namespace or ""
         profiles = gates.on(Gate.MultiKueueClusterProfile)
@@ -84,26 +84,28 @@ class MultiKueueController:
             client, clock, recorder, gates, self.objects, providers
         )
         make = make or partial(worker_client, clock=clock, may_write=client.may_write)
-        purpose = Purpose(kinds=kinds, origin=origin, with_queues=automated)
-        self._links = self._linked(make, purpose, clock)
+        options = WatchOptions(kinds=kinds, origin=origin, with_queues=automated)
+        self._connections = self._make_connections(make, options, clock)
         self._conflicts = self._found_conflicts(origin)
-        self._changes = CheckChanges(world, self.objects, on_check)
-        self._collector = Collector(
+        self._changes = CheckChanges(cache, self.objects, on_check)
+        self._collector = GarbageCollector(
             self.clusters, kinds, origin, self._workload, self.identity, clock
         )
         self._multi, self._gates = multi, gates
-        self.pods = RemotePods(world, self.clusters, self._settings, clock)
+        self.pods = RemotePods(cache, self.clusters, self._settings, clock)
         self.dispatcher = self._dispatcher(sender, clock)
         self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
-        quota = QuotaWriter(world, sender, clock, self.objects, self.clusters)
+        quota = QuotaWriter(cache, sender, clock, self.objects, self.clusters)
         self._quota = quota if automated else None
 
-    def _linked(self, make: MakeClient, purpose: Purpose, clock: Clock) -> Links:
+    def _make_connections(
+        self, make: MakeClient, options: WatchOptions, clock: Clock
+    ) -> ClusterConnections:
         reconciler, together = self._cluster_reconciler, self.objects.together
-        reconciler.links = Links(
-            self.clusters, make, purpose, clock, reconciler.changed, self.identity, together
+        reconciler.connections = ClusterConnections(
+            self.clusters, make, options, clock, reconciler.changed, self.identity, together
         )
-        return reconciler.links
+        return reconciler.connections
 
     def _found_conflicts(self, origin: str) -> OriginConflicts:
         reconciler = self._cluster_reconciler
@@ -113,26 +115,26 @@ class MultiKueueController:
 
     def _kinds(self) -> Resources:
         """Return the kinds of jobs that may be dispatched."""
-        return {**_dispatched(self._world), **self._external.kinds}
+        return {**_dispatched(self._cache), **self._external.kinds}
 
     def identity(self) -> str:
         """Return the identity of this cluster; "" if it is unknown."""
-        found = self._world.json(NAMESPACES, SYSTEM_NAMESPACE)
+        found = self._cache.json(NAMESPACES, SYSTEM_NAMESPACE)
         return str(found["metadata"].get("uid") or "") if found is not None else ""
 
     def _dispatcher(self, sender: Sender, clock: Clock) -> Dispatcher:
-        world, objects, clusters = self._world, self.objects, self.clusters
-        groups = Groups(world, objects, clusters, self._settings, self._external)
-        found = Dispatcher(world, sender, clock, objects, clusters, groups)
+        cache, objects, clusters = self._cache, self.objects, self.clusters
+        groups = Groups(cache, objects, clusters, self._settings, self._external)
+        found = Dispatcher(cache, sender, clock, objects, clusters, groups)
         found.awaited = self.pods.awaited
         return found
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> MultiKueueSettings:
         multi, gates = self._multi, self._gates
         steps = multi.incremental_dispatcher_config
         configured = gates.on(Gate.MultiKueueIncrementalDispatcherConfig)
         timeout = multi.worker_lost_timeout
-        return Settings(
+        return MultiKueueSettings(
             origin=multi.origin,
             manager=self.identity(),
             worker_lost_timeout_s=timeout / 1e9 if timeout is not None else LOST_S,
@@ -149,7 +151,7 @@ class MultiKueueController:
         return check_activity(check, objects.config_map(), objects.cluster_map())
 
     async def run(self, instrument: Instrument = uninstrumented) -> None:
-        """Watch and reconcile until closed. The objects of `world` must have been synced.
+        """Watch and reconcile until closed. The objects of `cache` must have been synced.
 
         Passes in progress may finish their writes, for a limited time.
         """
@@ -171,7 +173,7 @@ class MultiKueueController:
             group.create_task(self.objects.run())
             group.create_task(self._external.run())
             await self.objects.ready()
-            group.create_task(self._links.run())
+            group.create_task(self._connections.run())
             self._conflicts.follow()
             self._cluster_reconciler.follow()
             self._changes.follow()
@@ -203,11 +205,11 @@ class MultiKueueController:
         return found if self._quota is None else {**found, QUEUES: len(self._quota.queue)}
 
     def _workload(self, key: Key) -> Json | None:
-        found = self._world.workload(key)
+        found = self._cache.workload(key)
         return found.json if found is not None else None
 
 
-def _dispatched(world: World) -> Resources:
+def _dispatched(cache: ClusterCache) -> Resources:
     """Return the kinds whose objects are copied to other clusters."""
-    found = {each.group_kind for kind in world.job_kinds if (each := kind.dispatch()) is not None}
-    return {kind: each.resource for kind, each in world.jobs.items() if kind in found}
+    found = {each.group_kind for kind in cache.job_kinds if (each := kind.dispatch()) is not None}
+    return {kind: each.resource for kind, each in cache.jobs.items() if kind in found}

@@ -18,7 +18,7 @@ from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
 from kuota.bridge.job_pass.workload import JOB_UID
 from kuota.bridge.jobs.dispatch import Dispatch, ForeignObject, copied_metadata, is_owned
 
-from .group import Remote, Settings
+from .group import MultiKueueSettings, RemoteCopies
 from .identity import MANAGER, RESERVATION, created_by_other, reservation_of
 
 PREEMPTION_GATE = f"{PREFIX}multikueue"
@@ -26,7 +26,7 @@ _POD_CLASS = "PriorityClass"
 _WORKLOAD_CLASS = "WorkloadPriorityClass"
 
 
-def copy_of(local: StoredWorkload, settings: Settings, *, gated: bool = True) -> Json:
+def copy_of(local: StoredWorkload, settings: MultiKueueSettings, *, gated: bool = True) -> Json:
     """Return the Workload to create in another cluster.
 
     If it is `gated` and preemption is orchestrated, it must not preempt others before the manager
@@ -50,7 +50,7 @@ def copy_of(local: StoredWorkload, settings: Settings, *, gated: bool = True) ->
     }
 
 
-def created(local: StoredWorkload, settings: Settings, *, gated: bool = True) -> Create:
+def created(local: StoredWorkload, settings: MultiKueueSettings, *, gated: bool = True) -> Create:
     return Create(key=local.key, object=copy_of(local, settings, gated=gated))
 
 
@@ -101,7 +101,7 @@ def patched(remote: StoredWorkload, spec: Json) -> Patch:
 
 
 def removal(
-    dispatch: Dispatch | None, remote: Remote, settings: Settings, *, jobs: bool
+    dispatch: Dispatch | None, remote: RemoteCopies, settings: MultiKueueSettings, *, jobs: bool
 ) -> list[Effect]:
     """Return the writes that remove the copies from a cluster: `jobs` first, then the Workload.
 
@@ -124,7 +124,9 @@ def removal(
     return effects
 
 
-def _deleted_jobs(dispatch: Dispatch, remote: Remote, settings: Settings) -> Iterator[Effect]:
+def _deleted_jobs(
+    dispatch: Dispatch, remote: RemoteCopies, settings: MultiKueueSettings
+) -> Iterator[Effect]:
     for each in (*remote.jobs, *remote.strays):
         if each is None or not owned(each, settings):
             continue
@@ -134,7 +136,7 @@ def _deleted_jobs(dispatch: Dispatch, remote: Remote, settings: Settings) -> Ite
             yield Delete(key=key, uid=text(meta.get("uid")), kind=dispatch.name)
 
 
-def owned(remote: Json, settings: Settings) -> bool:
+def owned(remote: Json, settings: MultiKueueSettings) -> bool:
     """Whether this manager created an object."""
     try:
         return is_owned(remote, settings.origin) and not created_by_other(remote, settings.manager)

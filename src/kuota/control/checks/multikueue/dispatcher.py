@@ -21,22 +21,22 @@ from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.dispatch import OWNER_GVK, ForeignObject
 from kuota.bridge.jobs.kind import JobKey, key_of
 from kuota.control.cached_object import CachedObject
+from kuota.control.cluster_cache import ClusterCache
 from kuota.control.effects import Sender
 from kuota.control.observer import Instrument
-from kuota.control.world import World
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from kuota.kube.resources import WORKLOADS
 from kuota.kube.workqueue import RetryLater, WorkQueue, serve
 
 from .copies import owned
-from .group import Group, Plan
+from .group import GroupResult, WorkloadGroup
 from .group_pass import EVENT
 from .groups import Groups
 from .objects import MultiKueueObjects
 from .references import is_multikueue, lists_others, refers_elsewhere
 from .remote import RemoteChange, RemoteClusters
-from .remote_sender import MissingThere, RemoteSender
+from .remote_sender import MissingInWorkerCluster, RemoteSender
 from .rules import reconcile_group
 
 CONTROLLER = "multikueue_workload"
@@ -47,7 +47,7 @@ WORKERS = 32
 LINGER_S, LONGEST_S = 1.0, 10.0
 """How often it is checked whether a reader of logs is done, and how long that may take."""
 
-_LASTING = (ForeignObject, Invalid, Forbidden, MissingThere)
+_LASTING = (ForeignObject, Invalid, Forbidden, MissingInWorkerCluster)
 """Failures that somebody has to correct."""
 
 Reported = Callable[[str, str], None]
@@ -61,14 +61,14 @@ class Dispatcher:
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         sender: Sender,
         clock: Clock,
         objects: MultiKueueObjects,
         clusters: RemoteClusters,
         groups: Groups,
     ) -> None:
-        self._world, self._sender, self._clock = world, sender, clock
+        self._cache, self._sender, self._clock = cache, sender, clock
         self._objects, self._clusters, self._groups = objects, clusters, groups
         self.queue: WorkQueue[Key] = WorkQueue(clock)
         self._known: set[Key] = set()
@@ -85,10 +85,10 @@ class Dispatcher:
         """Enqueue Workloads from now on, beginning with all existing ones."""
         self._clusters.observe(self._remote)
         self._clusters.observe_connections(self._connection)
-        self._world.workloads.observe(self._workload)
-        self._world.checks.observe(self._check)
+        self._cache.workloads.observe(self._workload)
+        self._cache.checks.observe(self._check)
         self._objects.configs.observe(self._config)
-        for kind, informer in self._world.jobs.items():
+        for kind, informer in self._cache.jobs.items():
             informer.observe(partial(self._job, kind))
 
     async def run(self, instrument: Instrument) -> None:
@@ -122,7 +122,7 @@ class Dispatcher:
         self._settle(key, group, plan, failed, now)
         return plan.requeue_after_s
 
-    def _lingers(self, group: Group, now: float) -> bool:
+    def _lingers(self, group: WorkloadGroup, now: float) -> bool:
         """Whether the copies of a finished Workload stay a moment longer, for readers of logs."""
         end = true_condition(group.local.obj.status.conditions, "Finished")
         since = end.last_transition_time if end is not None else None
@@ -130,12 +130,12 @@ class Dispatcher:
             return False
         return now - since.timestamp() < LONGEST_S
 
-    async def _read_jobs(self, name: str, group: Group) -> None:
+    async def _read_jobs(self, name: str, group: WorkloadGroup) -> None:
         """Read the copies of the job from a cluster into its cache. Raises RetryLater."""
         cluster, dispatch = self._clusters.get(name), group.dispatch
         if cluster is None or dispatch is None:
             raise RetryLater(f"cluster {name} is gone")
-        resource = self._world.resources[dispatch.name]
+        resource = self._cache.resources[dispatch.name]
         for job in group.jobs:
             try:
                 found = await cluster.client.get(resource, key_of(job))
@@ -146,8 +146,8 @@ class Dispatcher:
             if owned(found, group.settings):
                 cluster.wrote(dispatch.group_kind, found)
 
-    def _group(self, key: Key, now: float, confirmed: str = "") -> Group | None:
-        cached = self._world.workload(key)
+    def _group(self, key: Key, now: float, confirmed: str = "") -> WorkloadGroup | None:
+        cached = self._cache.workload(key)
         gone = cached is None
         stored = self._deleted.get(key) if cached is None else cached.value
         if stored is None:
@@ -186,11 +186,16 @@ class Dispatcher:
         if cluster is None:
             raise RetryLater(f"cluster {name} is gone")
         origin, recorder = self._groups.settings().origin, self._sender.recorder
-        resources = self._world.resources
+        resources = self._cache.resources
         await RemoteSender(cluster, resources, origin, recorder).send(effects)
 
     def _settle(
-        self, key: Key, group: Group, plan: Plan, failed: Mapping[str, Exception], now: float
+        self,
+        key: Key,
+        group: WorkloadGroup,
+        plan: GroupResult,
+        failed: Mapping[str, Exception],
+        now: float,
     ) -> None:
         """Note what a pass did. Raises RetryLater if it has to be repeated."""
         queue = group.local.obj.status.admission
@@ -199,7 +204,7 @@ class Dispatcher:
                 self._report(self.on_dispatched, queue.cluster_queue if queue else "", cluster)
         if plan.admitted and plan.admitted not in failed:
             self._report(self.on_admitted, queue.cluster_queue if queue else "", plan.admitted)
-        if group.deleted and self._world.workload(key) is None and not failed:
+        if group.deleted and self._cache.workload(key) is None and not failed:
             self._forget(key)
         self._remember_failures(key, failed)
         self._say(key, plan)
@@ -211,7 +216,7 @@ class Dispatcher:
         if plan.fault:
             raise RetryLater(plan.fault)
 
-    def _say(self, key: Key, plan: Plan) -> None:
+    def _say(self, key: Key, plan: GroupResult) -> None:
         """Record an event about what somebody has to correct."""
         faults = [f"cluster {name}: {why}" for name, why in self._failures.get(key, {}).items()]
         note = "; ".join(filter(None, [plan.fault, *faults]))
@@ -325,7 +330,7 @@ class Dispatcher:
 
     def _add_everything(self) -> None:
         """Enqueue everything: which Workloads are dispatched, and where to, may have changed."""
-        for cached in self._world.workloads.values():
+        for cached in self._cache.workloads.values():
             if cached.value is not None and self._groups.concerned(cached.value):
                 self._known.add(cached.key)
         self._add_all()
@@ -338,8 +343,8 @@ class Dispatcher:
         """Enqueue the Workloads of a job that was changed or resumed, or that exists now."""
         if new is None or (old is not None and old.get("spec") == new.get("spec")):
             return
-        for job in self._world.job_caches.jobs_of(at, new):
-            found = [*self._world.workloads_of(job), *self._world.workloads_owned_by(job)]
+        for job in self._cache.job_caches.jobs_of(at, new):
+            found = [*self._cache.workloads_of(job), *self._cache.workloads_owned_by(job)]
             for each in found:
                 if each.key in self._known:
                     self.queue.add(each.key)

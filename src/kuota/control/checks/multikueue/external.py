@@ -11,7 +11,7 @@ from kuota.api.config.shapes import MultiKueue
 from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.dispatch import Dispatch
-from kuota.control.world import World
+from kuota.control.cluster_cache import ClusterCache
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
@@ -32,9 +32,11 @@ class ExternalDispatch(Dispatch):
 class ExternalJobs:
     """The external jobs of the manager's cluster, kept up to date by watches."""
 
-    def __init__(self, client: Client, clock: Clock, world: World, multi: MultiKueue) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, cache: ClusterCache, multi: MultiKueue
+    ) -> None:
         named = (GroupVersionKind.parse(each.name) for each in multi.external_frameworks or ())
-        known = world.jobs.keys()
+        known = cache.jobs.keys()
         kinds = [each for each in named if each and (each.group, each.kind) not in known]
         found = [ExternalDispatch(each, ("spec", "managedBy")) for each in kinds]
         self.dispatches: dict[GroupKind, Dispatch] = {each.group_kind: each for each in found}
@@ -42,10 +44,10 @@ class ExternalJobs:
             each.group_kind: Informer[Json](client, _resource(each), clock=clock) for each in found
         }
         self.resources: dict[str, Resource] = {each.name: _resource(each) for each in found}
-        known_kinds = dict(world.resources)
-        world.add(self._informers.values())
+        known_kinds = dict(cache.resources)
+        cache.add(self._informers.values())
         # The name of a kind alone may be that of another group.
-        world.resources = known_kinds | self.resources
+        cache.resources = known_kinds | self.resources
 
     @property
     def kinds(self) -> dict[GroupKind, Resource]:

@@ -19,7 +19,7 @@ from .identity import created_by_other
 from .remote import WORKLOAD
 
 
-class LeftOver(NamedTuple):
+class LeftoverObject(NamedTuple):
     """An object in a worker cluster to delete, if it still has this UID."""
 
     kind: GroupKind
@@ -32,7 +32,7 @@ Find = Callable[[GroupKind, Key], Json | None]
 
 def left_over(
     copies: Iterable[Json], find: Find, local: Callable[[Key], Json | None], origin: str, own: str
-) -> Iterator[LeftOver]:
+) -> Iterator[LeftoverObject]:
     """Yield the objects to delete: the jobs of each copy, then the copy.
 
     `find` returns a remote object, `local` a Workload of this cluster. `own` is the identity of
@@ -49,8 +49,8 @@ def left_over(
         for kind, owner_key in owners(copy):
             owner = find(kind, owner_key)
             if owner is not None and _has_origin(owner, origin):
-                yield LeftOver(kind, owner_key, text(owner["metadata"].get("uid")))
-        yield LeftOver(WORKLOAD, key, text(meta.get("uid")))
+                yield LeftoverObject(kind, owner_key, text(owner["metadata"].get("uid")))
+        yield LeftoverObject(WORKLOAD, key, text(meta.get("uid")))
 
 
 def owners(copy: Json) -> Iterator[tuple[GroupKind, Key]]:

@@ -22,7 +22,7 @@ LOST_S = 900.0
 STEP_SIZE = 3
 
 
-class Settings(Struct):
+class MultiKueueSettings(Struct):
     """The section `multiKueue` of the configuration, and the gates."""
 
     origin: str = "multikueue"
@@ -34,7 +34,7 @@ class Settings(Struct):
     gates: Gates = Gates()
 
 
-class Remote(Struct):
+class RemoteCopies(Struct):
     """What a connected cluster has of a group.
 
     `jobs` are the copies of the local jobs, in the same order. `strays` are other objects that
@@ -58,7 +58,7 @@ class Component(Struct):
     cluster: str = ""
 
 
-class Group(Struct):
+class WorkloadGroup(Struct):
     """A Workload with everything that a pass depends on.
 
     `check` is the state of its MultiKueue check; None if it has none. `owner` describes the kind of
@@ -76,7 +76,7 @@ class Group(Struct):
     """
 
     local: StoredWorkload
-    settings: Settings
+    settings: MultiKueueSettings
     check: AdmissionCheckState | None = None
     deleted: bool = False
     owner: str = ""
@@ -84,15 +84,15 @@ class Group(Struct):
     jobs: tuple[Json, ...] = ()
     current: str = ""
     clusters: tuple[str, ...] = ()
-    remotes: Mapping[str, Remote] = {}
+    remotes: Mapping[str, RemoteCopies] = {}
     lost: Mapping[str, float] = {}
-    removed: Mapping[str, Remote] = {}
+    removed: Mapping[str, RemoteCopies] = {}
     components: tuple[Component, ...] = ()
     index: int | None = None
     expected: int | None = None
     round_started: float | None = None
     confirmed: str = ""
-    """The cluster whose jobs were read after its Workloads were known, for `Plan.confirm`."""
+    """The cluster whose jobs were read after its Workloads were known: see `GroupResult`."""
     failures: Mapping[str, str] = {}
     """Why the last writes to clusters failed, if a user has to correct something."""
 
@@ -101,7 +101,7 @@ class Group(Struct):
         return self.settings.gates
 
 
-class Plan(Struct):
+class GroupResult(Struct):
     """The writes of a pass.
 
     The manager's writes in `first` are sent first. Then the writes of each cluster in `remote` are

@@ -20,7 +20,7 @@ from kuota.bridge.jobs.kind import key_of
 from kuota.bridge.lifecycle_checks import check_json
 
 from .copies import removal, workload_named
-from .group import Group, Plan, Remote
+from .group import GroupResult, RemoteCopies, WorkloadGroup
 
 EVENT = "MultiKueue"
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -29,12 +29,12 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 class GroupPass:
     """One pass. `remotes` are the copies that are left in connected clusters."""
 
-    def __init__(self, group: Group, now: float) -> None:
+    def __init__(self, group: WorkloadGroup, now: float) -> None:
         self.group = group
         self.now = now
         self.local = group.local
         self.draft = Draft(group.local, now)
-        self.remotes: dict[str, Remote] = dict(group.remotes)
+        self.remotes: dict[str, RemoteCopies] = dict(group.remotes)
         self.needs: tuple[str, ...] | None = None
         """The clusters whose writes have to succeed before those to the local Workload."""
         self.nominated = False
@@ -94,13 +94,13 @@ class GroupPass:
         if effects:
             self._remote.setdefault(cluster, []).extend(effects)
 
-    def remove(self, cluster: str, remote: Remote) -> None:
+    def remove(self, cluster: str, remote: RemoteCopies) -> None:
         """Remove the copies from a cluster. A job that other Workloads need stays."""
         group, dispatch = self.group, self.group.dispatch
         shared = dispatch is not None and dispatch.shared and self._needed_by_others(cluster)
         self.send(cluster, *removal(dispatch, remote, group.settings, jobs=not shared))
         if cluster in self.remotes:
-            self.remotes[cluster] = Remote()
+            self.remotes[cluster] = RemoteCopies()
 
     def _needed_by_others(self, cluster: str) -> bool:
         return any(each.cluster == cluster for each in self.group.components)
@@ -208,11 +208,11 @@ class GroupPass:
             )
         )
 
-    def done(self) -> Plan:
+    def done(self) -> GroupResult:
         result = self.draft.done()
         local = (*self._job_status, *result.effects)
         after = self.needs is not None
-        return Plan(
+        return GroupResult(
             first=() if after else local,
             remote={cluster: tuple(each) for cluster, each in self._remote.items()},
             last=local if after else (),

@@ -19,14 +19,14 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.names import workload_name
 from kuota.bridge.job_pass.slices import counts_of
 from kuota.bridge.jobs.dispatch import Dispatch
-from kuota.bridge.jobs.kind import Elastic, JobKey, JobKind, PodSetsUnknown, key_of
+from kuota.bridge.jobs.kind import ElasticJob, JobKey, JobKind, PodSetsUnknown, key_of
 from kuota.bridge.jobs.topology_request import TopologyRequestError
-from kuota.control.world import World
+from kuota.control.cluster_cache import ClusterCache
 
 from .external import ExternalJobs
-from .group import Component, Group, Remote, Settings
+from .group import Component, MultiKueueSettings, RemoteCopies, WorkloadGroup
 from .objects import MultiKueueObjects
-from .owner import Owner, owner_of
+from .owner import JobOwner, owner_of
 from .references import BadReference, check_names, multikueue_state, worker_names
 from .remote import RemoteCluster, RemoteClusters
 from .remote_index import RemoteIndex
@@ -36,28 +36,28 @@ _SLICES = 10
 
 
 class Groups:
-    """Reads from `world` and from the caches of `clusters`; nothing here waits."""
+    """Reads from `cache` and from the caches of `clusters`; nothing here waits."""
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         objects: MultiKueueObjects,
         clusters: RemoteClusters,
-        settings: Callable[[], Settings],
+        settings: Callable[[], MultiKueueSettings],
         external: ExternalJobs,
     ) -> None:
-        self._world, self._objects, self._clusters = world, objects, clusters
+        self._cache, self._objects, self._clusters = cache, objects, clusters
         self.settings = settings
         self._external = external
         self.index = RemoteIndex(self.sharing)
         self._missing: dict[str, float] = {}
 
     def kinds(self) -> dict[tuple[str, str], JobKind]:
-        return {kind.group_kind: kind for kind in self._world.job_kinds}
+        return {kind.group_kind: kind for kind in self._cache.job_kinds}
 
     def checks(self) -> dict[str, AdmissionCheck]:
         """Return the readable AdmissionChecks by name."""
-        return {each.key.name: each.value for each in self._world.checks.values() if each.value}
+        return {each.key.name: each.value for each in self._cache.checks.values() if each.value}
 
     def concerned(self, stored: StoredWorkload) -> bool:
         """Whether a Workload is dispatched, or has copies nevertheless."""
@@ -67,9 +67,9 @@ class Groups:
 
     def sharing(self, kind: tuple[str, str], key: Key) -> list[Key]:
         """Return the Workloads of a job that has several."""
-        return [each.key for each in self._world.workloads_owned_by(JobKey(kind, key))]
+        return [each.key for each in self._cache.workloads_owned_by(JobKey(kind, key))]
 
-    def group(self, stored: StoredWorkload, now: float, **fields: Any) -> Group | None:
+    def group(self, stored: StoredWorkload, now: float, **fields: Any) -> WorkloadGroup | None:
         """Return the group of a Workload; None if its configuration is unknown."""
         state = multikueue_state(stored.obj.status.admission_checks or (), self.checks())
         names: list[str] = []
@@ -90,7 +90,7 @@ class Groups:
         jobs = self._jobs(stored, owner) if dispatch is not None and owner is not None else ()
         remotes, lost = self._remotes(stored.key, names, dispatch, jobs, now)
         shared = self._components(stored, owner, dispatch, jobs)
-        return Group(
+        return WorkloadGroup(
             local=stored,
             settings=self.settings(),
             check=state,
@@ -105,7 +105,7 @@ class Groups:
             **(shared | fields),
         )
 
-    def _jobs(self, stored: StoredWorkload, owner: Owner) -> tuple[Json, ...]:
+    def _jobs(self, stored: StoredWorkload, owner: JobOwner) -> tuple[Json, ...]:
         """Return the job of a Workload, or all objects that it consists of.
 
         Every Pod of a group owns its Workload; the first one may be gone.
@@ -117,9 +117,9 @@ class Groups:
             external = self._external.get(owner.kind, key)
             if external is not None:
                 return (external,)
-            found = self._world.job(JobKey(owner.kind, key))
-            if found is not None and owner.kind in self._world.jobs:
-                return tuple(self._world.job_caches.together(owner.kind, found))
+            found = self._cache.job(JobKey(owner.kind, key))
+            if found is not None and owner.kind in self._cache.jobs:
+                return tuple(self._cache.job_caches.together(owner.kind, found))
         return ()
 
     def _remotes(
@@ -129,9 +129,9 @@ class Groups:
         dispatch: Dispatch | None,
         jobs: tuple[Json, ...],
         now: float,
-    ) -> tuple[dict[str, Remote], dict[str, float]]:
+    ) -> tuple[dict[str, RemoteCopies], dict[str, float]]:
         """Return what connected clusters have, and since when the others are lost."""
-        remotes: dict[str, Remote] = {}
+        remotes: dict[str, RemoteCopies] = {}
         lost: dict[str, float] = {}
         for name in names:
             cluster = self._clusters.get(name)
@@ -151,18 +151,18 @@ class Groups:
 
     def _remote(
         self, cluster: RemoteCluster, key: Key, dispatch: Dispatch | None, jobs: tuple[Json, ...]
-    ) -> Remote:
+    ) -> RemoteCopies:
         found = cluster.workload(key)
         stored = StoredWorkload.of(found) if found is not None else None
         if dispatch is None:
-            return Remote(workload=stored, jobs=tuple(None for _ in jobs))
+            return RemoteCopies(workload=stored, jobs=tuple(None for _ in jobs))
         kind, keys = dispatch.group_kind, [key_of(each) for each in jobs]
         strays = (
             cluster.get(kind, each.key)
             for each in self.index.places(key)
             if each.cluster == cluster.name and each.kind == kind and each.key not in keys
         )
-        return Remote(
+        return RemoteCopies(
             workload=stored,
             jobs=tuple(cluster.get(kind, each) for each in keys),
             strays=tuple(each for each in strays if each is not None),
@@ -170,11 +170,11 @@ class Groups:
 
     def _removed(
         self, key: Key, names: list[str], dispatch: Dispatch | None, jobs: tuple[Json, ...]
-    ) -> dict[str, Remote]:
+    ) -> dict[str, RemoteCopies]:
         """Return the copies in connected clusters that are not configured."""
         others = {each.cluster for each in self.index.places(key)}.difference(names)
         clusters = [self._clusters.get(each) for each in sorted(others)]
-        found: dict[str, Remote] = {}
+        found: dict[str, RemoteCopies] = {}
         for each in clusters:
             if each is not None and each.connected:
                 with suppress(msgspec.ValidationError):
@@ -194,7 +194,7 @@ class Groups:
     def _components(
         self,
         stored: StoredWorkload,
-        owner: Owner | None,
+        owner: JobOwner | None,
         dispatch: Dispatch | None,
         jobs: tuple[Json, ...],
     ) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class Groups:
                 index=dispatch.index(each.json),
                 cluster=(each.value.obj.status.cluster_name or "") if each.value else "",
             )
-            for each in self._world.workloads_owned_by(job)
+            for each in self._cache.workloads_owned_by(job)
             if each.key != stored.key
         ]
         index, expected = dispatch.index(stored.json), dispatch.expected(jobs[0])
@@ -229,7 +229,7 @@ def _fits(stored: StoredWorkload, kind: JobKind, job: Json, gates: Gates) -> boo
 
 def _slice_names(kind: JobKind, job: Json, gates: Gates) -> list[str]:
     """Return the names that a slice of the present size of a job may have."""
-    if not isinstance(kind, Elastic):
+    if not isinstance(kind, ElasticJob):
         return []
     suffix = kind.slice_suffix(job)
     return list(_names(kind, job, [suffix, *(f"{suffix}.{n}" for n in range(1, _SLICES))], gates))

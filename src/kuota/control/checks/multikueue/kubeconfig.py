@@ -22,7 +22,7 @@ from kuota.kube.errors import ConfigError
 from kuota.loopback import is_loopback
 
 
-class Refused(Exception):
+class ClusterUnusable(Exception):
     """A MultiKueueCluster cannot be used. `reason` is that of its condition Active."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -35,17 +35,17 @@ BAD, INSECURE = "BadKubeConfig", "InsecureKubeConfig"
 
 
 def accepted(content: str) -> Connection:
-    """Return the connection of a kubeconfig. Raises Refused with all faults."""
+    """Return the connection of a kubeconfig. Raises ClusterUnusable with all faults."""
     root = _root(content)
     faults = [*_cluster_faults(root), *_user_faults(root)]
     if faults:
-        raise Refused(INSECURE, "the kubeconfig is not allowed: " + "; ".join(faults))
+        raise ClusterUnusable(INSECURE, "the kubeconfig is not allowed: " + "; ".join(faults))
     try:
         found = from_text(content, "kubeconfig")
     except (ConfigError, TypeError, ValueError, AttributeError, KeyError):
-        raise Refused(BAD, _incomplete(root)) from None
+        raise ClusterUnusable(BAD, _incomplete(root)) from None
     if not trusted(found.server):
-        raise Refused(
+        raise ClusterUnusable(
             INSECURE, "the kubeconfig is not allowed: the server is no https:// URL of a host"
         )
     return found
@@ -55,7 +55,9 @@ def _root(content: str) -> Json:
     found = scanned(content)
     if len(found) != 1 or found[0].errors or not isinstance(found[0].value, dict):
         # The parser's message may quote the text.
-        raise Refused(BAD, "the kubeconfig is not one YAML document with fields; replace it")
+        raise ClusterUnusable(
+            BAD, "the kubeconfig is not one YAML document with fields; replace it"
+        )
     root: Json = found[0].value
     return root
 

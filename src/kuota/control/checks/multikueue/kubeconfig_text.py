@@ -10,20 +10,20 @@ import yaml
 from kuota.api.base import Json
 from kuota.kube.config import Connection, Pem, file_text
 
-from .kubeconfig import INSECURE, Refused
+from .kubeconfig import INSECURE, ClusterUnusable
 
 
 def kubeconfig_text(connection: Connection) -> str:
-    """Return a kubeconfig with the content of all files. Raises Refused and ConfigError."""
+    """Return a kubeconfig with the content of all files. Raises ClusterUnusable and ConfigError."""
     user = connection.user
     if user.plugin is not None or user.username or user.password:
-        raise Refused(
+        raise ClusterUnusable(
             INSECURE,
             "it runs a program or uses a password for authentication; create a kubeconfig with a "
             "token or a client certificate",
         )
     if connection.insecure:
-        raise Refused(INSECURE, "it skips TLS verification; add certificate-authority-data")
+        raise ClusterUnusable(INSECURE, "it skips TLS verification; add certificate-authority-data")
     token = user.token.reveal() or (file_text(user.token_file) if user.token_file else "")
     entry: Json = {"token": token.strip()} if token else {}
     entry |= _coded("client-certificate-data", user.certificate)

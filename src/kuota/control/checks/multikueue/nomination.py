@@ -9,7 +9,7 @@ from kuota.api.rules.metadata import elastic
 from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.engine.model import Struct
 
-from .group import Group
+from .group import WorkloadGroup
 
 ROUND_S = 300.0
 """How long the incremental dispatcher waits before it nominates further clusters."""
@@ -43,7 +43,7 @@ def other_checks_ready(obj: Workload, check: str) -> bool:
     return all(each.state == "Ready" for each in others)
 
 
-def nominated(group: Group, now: float) -> Nomination:
+def nominated(group: WorkloadGroup, now: float) -> Nomination:
     """Return the clusters that get a copy now. Earlier ones stay nominated."""
     status, settings = group.local.obj.status, group.settings
     before = tuple(status.nominated_cluster_names or ())
@@ -58,7 +58,7 @@ def nominated(group: Group, now: float) -> Nomination:
     return Nomination(clusters=before, stored=False)
 
 
-def _next_round(group: Group, before: tuple[str, ...], now: float) -> Nomination:
+def _next_round(group: WorkloadGroup, before: tuple[str, ...], now: float) -> Nomination:
     """Return the nomination of the next clusters in order, once the round is over.
 
     The start of a round is not stored, so that a restart of the manager begins one.

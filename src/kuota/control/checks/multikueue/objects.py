@@ -22,7 +22,7 @@ from kuota.kube.resources import (
     Resource,
 )
 
-from .kubeconfig import BAD, Refused
+from .kubeconfig import BAD, ClusterUnusable
 from .profile import BAD_PROFILE
 from .references import secret_name
 
@@ -89,14 +89,17 @@ class MultiKueueObjects:
         )
 
     def kubeconfig(self, secret: str) -> str | None:
-        """Return the kubeconfig in a Secret; None if Secrets are not known yet. Raises Refused."""
+        """Return the kubeconfig in a Secret; None if Secrets are not known yet.
+
+        Raises ClusterUnusable.
+        """
         found = self.secrets.get(Key(self.namespace, secret))
         if found is None:
             self._refuse_absent(secret)
             return None
         content = found["kubeconfig"]
         if content is None:
-            raise Refused(
+            raise ClusterUnusable(
                 BAD,
                 f"Secret {secret!r} in namespace {self.namespace!r} has no UTF-8 text under the "
                 f"key {SECRET_KEY!r}; store the kubeconfig there",
@@ -104,22 +107,24 @@ class MultiKueueObjects:
         return str(content)
 
     def profile(self, name: str) -> Json | None:
-        """Return a ClusterProfile; None if ClusterProfiles are not known yet. Raises Refused."""
+        """Return a ClusterProfile; None if they are not known yet. Raises ClusterUnusable."""
         assert self.profiles is not None, "ClusterProfiles are not read"
         found = self.profiles.get(Key(self.namespace, name))
         if found is not None:
             return found
         if isinstance(self.profiles.error, Forbidden):
-            raise Refused(BAD_PROFILE, self._not_allowed("ClusterProfiles"))
+            raise ClusterUnusable(BAD_PROFILE, self._not_allowed("ClusterProfiles"))
         if self.profiles.lacking:
-            raise Refused(
+            raise ClusterUnusable(
                 BAD_PROFILE,
                 f"the API server does not serve {CLUSTER_PROFILES.plural}.{CLUSTER_PROFILES.group} "
                 f"in version {CLUSTER_PROFILES.version}; install its CustomResourceDefinition",
             )
         if self.profiles.settled.is_set():
             where = f"in namespace {self.namespace!r}"
-            raise Refused(BAD_PROFILE, f"ClusterProfile {name!r} not found {where}; create it")
+            raise ClusterUnusable(
+                BAD_PROFILE, f"ClusterProfile {name!r} not found {where}; create it"
+            )
         return None
 
     @property
@@ -134,9 +139,9 @@ class MultiKueueObjects:
 
     def _refuse_absent(self, secret: str) -> None:
         if isinstance(self.secrets.error, Forbidden):
-            raise Refused(BAD, self._not_allowed("Secrets"))
+            raise ClusterUnusable(BAD, self._not_allowed("Secrets"))
         if self.secrets.synced.is_set():
-            raise Refused(
+            raise ClusterUnusable(
                 BAD, f"Secret {secret!r} not found in namespace {self.namespace!r}; create it"
             )
 

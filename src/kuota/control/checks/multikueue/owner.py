@@ -13,7 +13,7 @@ from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.dispatch import OWNER_GVK, OWNER_NAME
 
 
-class Owner(NamedTuple):
+class JobOwner(NamedTuple):
     """The kind and the name of the job of a Workload. `described` is for messages."""
 
     kind: GroupKind
@@ -21,7 +21,7 @@ class Owner(NamedTuple):
     described: str
 
 
-def owner_of(workload: Json, known: Collection[GroupKind]) -> Owner | None:
+def owner_of(workload: Json, known: Collection[GroupKind]) -> JobOwner | None:
     """Return the job of a Workload: the one that it names, its controller, or its first owner.
 
     A job that it names must be of a `known` kind, otherwise the owner counts.
@@ -40,6 +40,6 @@ def owner_of(workload: Json, known: Collection[GroupKind]) -> Owner | None:
     return None
 
 
-def _owner(api_version: str, kind: str, name: str) -> Owner:
+def _owner(api_version: str, kind: str, name: str) -> JobOwner:
     group = group_of(api_version)
-    return Owner((group, kind), name, f"{kind}.{group}" if group else kind)
+    return JobOwner((group, kind), name, f"{kind}.{group}" if group else kind)

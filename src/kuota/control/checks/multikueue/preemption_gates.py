@@ -19,14 +19,14 @@ SINGLE_CLUSTER_S = 300.0
 """How long one cluster may preempt before another one is allowed to."""
 
 
-class Opening(Struct):
+class GateOpening(Struct):
     """The cluster whose gate opens now, "" for none, and when the next one may."""
 
     cluster: str = ""
     next_s: float | None = None
 
 
-def opening(copies: Mapping[str, StoredWorkload], now: float) -> Opening:
+def opening(copies: Mapping[str, StoredWorkload], now: float) -> GateOpening:
     """Return the cluster that has been blocked for the longest time, unless one was just opened.
 
     Of clusters that are blocked since the same time, the first one in the order of `copies` wins.
@@ -44,12 +44,12 @@ def opening(copies: Mapping[str, StoredWorkload], now: float) -> Opening:
             since = found.last_transition_time
             blocked.append((since.timestamp() if since is not None else 0.0, cluster))
     if not blocked:
-        return Opening()
+        return GateOpening()
     left_s = SINGLE_CLUSTER_S - (now - max(opened)) if opened else 0.0
     if left_s > 0:
-        return Opening(next_s=left_s)
+        return GateOpening(next_s=left_s)
     cluster = min(blocked, key=lambda each: each[0])[1]
-    return Opening(cluster=cluster, next_s=SINGLE_CLUSTER_S)
+    return GateOpening(cluster=cluster, next_s=SINGLE_CLUSTER_S)
 
 
 def gate_of(stored: StoredWorkload) -> PreemptionGateState | None:

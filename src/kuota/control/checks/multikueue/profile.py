@@ -16,7 +16,7 @@ from kuota.api.config.shapes import AccessProvider, ExecConfig, MultiKueue
 from kuota.api.rules.report import elements, mapping, text
 from kuota.kube.config import Connection, ExecPlugin, Pem, Secret, User
 
-from .kubeconfig import Refused, trusted
+from .kubeconfig import ClusterUnusable, trusted
 
 BAD_PROFILE, BAD_REST = "BadClusterProfile", "BadRestConfig"
 
@@ -32,10 +32,10 @@ def configured(multi: MultiKueue | None) -> Providers:
 
 
 def profile_connection(profile: Json, name: str, providers: Providers) -> Connection:
-    """Return how to connect to the cluster of a profile. Raises Refused."""
+    """Return how to connect to the cluster of a profile. Raises ClusterUnusable."""
     known = {each.name: each.exec_config for each in providers}
     if not known:
-        raise Refused(
+        raise ClusterUnusable(
             BAD_PROFILE,
             "no access provider is configured; set multiKueue.clusterProfile.accessProviders",
         )
@@ -45,7 +45,7 @@ def profile_connection(profile: Json, name: str, providers: Providers) -> Connec
         found = mapping(each)
         if text(found.get("name")) in known:
             return _connection(mapping(found.get("cluster")), known[text(found.get("name"))])
-    raise Refused(
+    raise ClusterUnusable(
         BAD_PROFILE,
         f"ClusterProfile {name!r} offers none of the configured access providers "
         f"({', '.join(sorted(known))})",
@@ -55,9 +55,13 @@ def profile_connection(profile: Json, name: str, providers: Providers) -> Connec
 def _connection(cluster: Json, program: ExecConfig) -> Connection:
     server = text(cluster.get("server"))
     if not trusted(server) or cluster.get("insecure-skip-tls-verify"):
-        raise Refused(BAD_REST, "the profile's server is no https:// URL of a verified host")
+        raise ClusterUnusable(
+            BAD_REST, "the profile's server is no https:// URL of a verified host"
+        )
     if cluster.get("certificate-authority"):
-        raise Refused(BAD_REST, "the profile names a CA file; use certificate-authority-data")
+        raise ClusterUnusable(
+            BAD_REST, "the profile names a CA file; use certificate-authority-data"
+        )
     return Connection(
         server=server.rstrip("/"),
         authority=Pem(text=Secret(_authority(cluster.get("certificate-authority-data")))),
@@ -71,7 +75,7 @@ def _authority(coded: object) -> str:
     try:
         return base64.b64decode(str(coded or ""), validate=True).decode()
     except (binascii.Error, ValueError):
-        raise Refused(BAD_REST, "the profile's certificate authority is not PEM") from None
+        raise ClusterUnusable(BAD_REST, "the profile's certificate authority is not PEM") from None
 
 
 def _plugin(program: ExecConfig) -> ExecPlugin:

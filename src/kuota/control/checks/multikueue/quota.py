@@ -36,7 +36,7 @@ class WorkerQueues(NamedTuple):
     local_queues: Iterable[LocalQueue]
 
 
-class Automation(NamedTuple):
+class QuotaAutomation(NamedTuple):
     """The condition of a ClusterQueue, and the new quota of its flavor if the quota changes."""
 
     automated: bool
@@ -51,7 +51,7 @@ def automation(
     configs: Mapping[str, MultiKueueConfig],
     local_queues: Iterable[LocalQueue],
     workers: Mapping[str, WorkerQueues],
-) -> Automation | None:
+) -> QuotaAutomation | None:
     """Return the state of a ClusterQueue; None if it is not a manager's, or its check is unusable.
 
     `workers` contains the connected clusters.
@@ -67,7 +67,7 @@ def automation(
         return _unsupported(str(error))
     if config.spec.quota_management != AUTOMATED:
         text = "MultiKueue manager quota automation has not been requested."
-        return Automation(False, "NotRequested", text)
+        return QuotaAutomation(False, "NotRequested", text)
     groups = queue.spec.resource_groups or []
     if len(groups) != 1 or len(groups[0].flavors or ()) != 1:
         return _unsupported(
@@ -101,7 +101,7 @@ def _nominal(queue: ClusterQueue) -> Iterable[tuple[str, str | int | float]]:
                 yield resource.name, resource.nominal_quota
 
 
-def _aggregated(group: ResourceGroup, quotas: Quotas) -> Automation:
+def _aggregated(group: ResourceGroup, quotas: Quotas) -> QuotaAutomation:
     covered = list(group.covered_resources or ())
     missing = sorted(set(quotas) - set(covered))
     if missing:
@@ -112,7 +112,7 @@ def _aggregated(group: ResourceGroup, quotas: Quotas) -> Automation:
     text = "ClusterQueue quota is automatically managed based on MultiKueue workers."
     wanted: list[Json] = [{"name": name, "nominalQuota": quotas.get(name, "0")} for name in covered]
     changes = _changes(group, quotas)
-    return Automation(True, "QuotaAutomated", text, wanted if changes else None)
+    return QuotaAutomation(True, "QuotaAutomated", text, wanted if changes else None)
 
 
 def _changes(group: ResourceGroup, quotas: Quotas) -> bool:
@@ -128,5 +128,5 @@ def _changes(group: ResourceGroup, quotas: Quotas) -> bool:
     )
 
 
-def _unsupported(message: str) -> Automation:
-    return Automation(False, UNSUPPORTED, message)
+def _unsupported(message: str) -> QuotaAutomation:
+    return QuotaAutomation(False, UNSUPPORTED, message)

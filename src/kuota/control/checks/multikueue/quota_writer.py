@@ -13,14 +13,14 @@ from kuota.api.kueue import ClusterQueue, LocalQueue
 from kuota.bridge.conditions import Conditions
 from kuota.bridge.effects import Effect, Patch, StatusPatch
 from kuota.control.cached_object import CachedObject
+from kuota.control.cluster_cache import ClusterCache
 from kuota.control.effects import Sender
 from kuota.control.observer import Instrument
-from kuota.control.world import World
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .objects import MultiKueueObjects
-from .quota import CONDITION, Automation, WorkerQueues, automation
+from .quota import CONDITION, QuotaAutomation, WorkerQueues, automation
 from .remote import CLUSTER_QUEUE, LOCAL_QUEUE, RemoteChange, RemoteClusters
 
 CONTROLLER = "multikueue_clusterqueue"
@@ -36,22 +36,22 @@ class QuotaWriter:
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         sender: Sender,
         clock: Clock,
         objects: MultiKueueObjects,
         clusters: RemoteClusters,
     ) -> None:
-        self._world, self._sender, self._clock = world, sender, clock
+        self._cache, self._sender, self._clock = cache, sender, clock
         self._objects, self._clusters = objects, clusters
         self.queue: WorkQueue[Key] = WorkQueue(clock)
 
     def follow(self) -> None:
         """Reconcile all existing queues, and all of them after a change of what they depend on."""
-        world, objects = self._world, self._objects
-        world.cluster_queues.observe(self._queue)
-        world.local_queues.observe(self._spec_changed)
-        world.checks.observe(self._spec_changed)
+        cache, objects = self._cache, self._objects
+        cache.cluster_queues.observe(self._queue)
+        cache.local_queues.observe(self._spec_changed)
+        cache.checks.observe(self._spec_changed)
         objects.configs.observe(self._spec_changed)
         self._clusters.observe(self._remote)
         self._clusters.observe_connections(lambda name: self._add_all())
@@ -62,15 +62,15 @@ class QuotaWriter:
 
     async def reconcile(self, key: Key) -> float | None:
         """Write the quota and the condition of one queue, if they have changed."""
-        cached = self._world.cluster_queues.get(key)
+        cached = self._cache.cluster_queues.get(key)
         if cached is None or cached.value is None:
             return None
-        world, objects = self._world, self._objects
+        cache, objects = self._cache, self._objects
         found = automation(
             cached.value,
-            [each.value for each in world.checks.values() if each.value],
+            [each.value for each in cache.checks.values() if each.value],
             objects.config_map(),
-            [each.value for each in world.local_queues.values() if each.value],
+            [each.value for each in cache.local_queues.values() if each.value],
             self._workers(),
         )
         await self._sender.send([*_quota(cached, found), *self._condition(cached, found)])
@@ -86,7 +86,7 @@ class QuotaWriter:
         }
 
     def _condition(
-        self, cached: CachedObject[ClusterQueue], found: Automation | None
+        self, cached: CachedObject[ClusterQueue], found: QuotaAutomation | None
     ) -> list[Effect]:
         assert cached.value is not None
         now, generation = self._clock.now().timestamp(), cached.value.metadata.generation
@@ -120,11 +120,11 @@ class QuotaWriter:
             self._add_all()
 
     def _add_all(self) -> None:
-        for key in list(self._world.cluster_queues.keys()):
+        for key in list(self._cache.cluster_queues.keys()):
             self.queue.add_after(key, BATCH_S)
 
 
-def _quota(cached: CachedObject[ClusterQueue], found: Automation | None) -> list[Effect]:
+def _quota(cached: CachedObject[ClusterQueue], found: QuotaAutomation | None) -> list[Effect]:
     if found is None or found.resources is None:
         return []
     group: Json = cached.json["spec"]["resourceGroups"][0]

@@ -13,7 +13,7 @@ from .copies import workload_named
 from .remote import WORKLOAD, RemoteChange
 
 
-class Place(NamedTuple):
+class RemoteObject(NamedTuple):
     """An object in a worker cluster."""
 
     cluster: str
@@ -30,11 +30,11 @@ class RemoteIndex:
 
     def __init__(self, shared_by: SharedBy) -> None:
         self._shared_by = shared_by
-        self._places: dict[Key, set[Place]] = {}
+        self._places: dict[Key, set[RemoteObject]] = {}
 
     def changed(self, change: RemoteChange) -> set[Key]:
         """Note a change. Returns the Workloads that it concerns."""
-        place = Place(change.cluster, change.kind, change.key)
+        place = RemoteObject(change.cluster, change.kind, change.key)
         before, after = (set(self._named(change, each)) for each in (change.old, change.new))
         for key in before - after:
             self._forget(key, place)
@@ -52,14 +52,14 @@ class RemoteIndex:
             return [Key(change.key.namespace, name)]
         return self._shared_by(change.kind, change.key)
 
-    def _forget(self, key: Key, place: Place) -> None:
+    def _forget(self, key: Key, place: RemoteObject) -> None:
         places = self._places.get(key)
         if places is not None:
             places.discard(place)
             if not places:
                 del self._places[key]
 
-    def places(self, key: Key) -> Iterator[Place]:
+    def places(self, key: Key) -> Iterator[RemoteObject]:
         """Yield the places of the copies of a Workload and of its job."""
         return iter(sorted(self._places.get(key, ())))
 

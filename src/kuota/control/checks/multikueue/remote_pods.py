@@ -16,7 +16,7 @@ from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.api.owners import controller_of, owners
 from kuota.api.rules.report import child, elements, mapping, text
 from kuota.bridge.jobs.ancestor import group_kind
-from kuota.control.world import World
+from kuota.control.cluster_cache import ClusterCache
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import (
@@ -31,7 +31,7 @@ from kuota.kube.requests import LogOptions
 from kuota.kube.resources import PODS, Resource
 
 from .copies import owned
-from .group import Settings
+from .group import MultiKueueSettings
 from .remote import RemoteCluster, RemoteClusters
 from .worker_client import explained
 
@@ -66,12 +66,12 @@ class RemotePods:
 
     def __init__(
         self,
-        world: World,
+        cache: ClusterCache,
         clusters: RemoteClusters,
-        settings: Callable[[], Settings],
+        settings: Callable[[], MultiKueueSettings],
         clock: Clock,
     ) -> None:
-        self._world, self._clusters, self._settings = world, clusters, settings
+        self._cache, self._clusters, self._settings = cache, clusters, settings
         self._clock = clock
         self._open: Counter[tuple[str, str]] = Counter()
         self._lists: dict[tuple[str, str], tuple[float, list[Json]]] = {}
@@ -87,8 +87,8 @@ class RemotePods:
         cluster, roots = self._copy(key)
         try:
             listed = await self._listed(cluster, key.namespace)
-            family = _Family(cluster.client, key.namespace, roots)
-            found = [_shown(each) for each in listed if await family.includes(each)]
+            owned = _OwnedPods(cluster.client, key.namespace, roots)
+            found = [_shown(each) for each in listed if await owned.includes(each)]
         except (ApiError, Unreachable) as error:
             raise _unavailable(cluster.name, error) from None
         oldest = sorted(found, key=lambda each: text(each["metadata"].get("creationTimestamp")))
@@ -103,7 +103,7 @@ class RemotePods:
         self._open[place] += 1
         try:
             found = await cluster.client.get(PODS, there)
-            if not await _Family(cluster.client, key.namespace, roots).includes(found):
+            if not await _OwnedPods(cluster.client, key.namespace, roots).includes(found):
                 raise _no_pod(pod, cluster.name)
             async with aclosing(cluster.client.log(there, options)) as chunks:
                 async for chunk in chunks:
@@ -141,7 +141,7 @@ class RemotePods:
 
     def _copy(self, key: Key) -> tuple[RemoteCluster, frozenset[str]]:
         """Return the cluster of a Workload, and the UIDs of the owners of its copy there."""
-        cached = self._world.workload(key)
+        cached = self._cache.workload(key)
         if cached is None or cached.value is None:
             raise NotFound(404, "NotFound", f'workloads.kueue.x-k8s.io "{key.name}" not found')
         self._note(key)
@@ -160,7 +160,7 @@ class RemotePods:
         return cluster, frozenset(text(each.get("uid")) for each in owners(copy))
 
 
-class _Family:
+class _OwnedPods:
     """The objects below the owners with these UIDs. Owners of pods are read once each."""
 
     def __init__(self, client: Client, namespace: str, roots: frozenset[str]) -> None:

@@ -61,13 +61,13 @@ class RemoteSender(Sender):
             self._objects.wrote(resource, found)
             raise RetryLater(f"{resource.kind} {key} exists already") from None
         except NotFound as error:
-            raise MissingThere(
+            raise MissingInWorkerCluster(
                 f"cannot create {resource.kind} {key}: {error}. The namespace {key.namespace} and "
                 f"the kind {resource.kind} have to exist in the cluster"
             ) from error
 
 
-class MissingThere(Exception):
+class MissingInWorkerCluster(Exception):
     """The cluster lacks something that every dispatched Workload needs."""
 
 

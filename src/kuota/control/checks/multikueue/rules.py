@@ -24,7 +24,7 @@ from kuota.bridge.inbound_workload import REPLACED, replaces
 from kuota.bridge.job_pass.slices import end_reason
 
 from .eviction import evicted_here, evicted_there
-from .group import Group, Plan, Remote
+from .group import GroupResult, RemoteCopies, WorkloadGroup
 from .group_pass import EVENT, GroupPass
 from .identity import of_earlier_dispatch
 from .nomination_rules import component, gate_opened, nominate, undecided
@@ -37,7 +37,7 @@ UNFINISHED = frozenset({"OutOfSync", "OwnerNotFound"})
 Step = Callable[[GroupPass], bool]
 
 
-def reconcile_group(group: Group, now: float) -> Plan:
+def reconcile_group(group: WorkloadGroup, now: float) -> GroupResult:
     """Return the writes of one pass over a group."""
     group_pass = GroupPass(group, now)
     any(step(group_pass) for step in _STEPS)
@@ -151,7 +151,7 @@ def _unfinished(group_pass: GroupPass, cluster: str, reason: str) -> bool:
 
 
 def _remove_all(group_pass: GroupPass) -> None:
-    everywhere: dict[str, Remote] = {**group_pass.remotes, **group_pass.group.removed}
+    everywhere: dict[str, RemoteCopies] = {**group_pass.remotes, **group_pass.group.removed}
     for cluster, remote in everywhere.items():
         if not remote.empty:
             group_pass.remove(cluster, remote)

@@ -50,7 +50,7 @@ def worker_client(
 class WorkerTransport:
     """A transport with a timeout, whose errors contain neither the address nor these secrets.
 
-    Before its first response, a failure is final: its link reports it and tries again later.
+    Before its first response, a failure is final: its connection reports it and tries again later.
     """
 
     def __init__(self, inner: Transport, secrets: frozenset[bytes]) -> None:

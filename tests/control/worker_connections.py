@@ -11,8 +11,8 @@ from control.fake_api import FakeApi
 from control.virtual import VirtualClock
 from kuota.api.base import Json, Key
 from kuota.control.checks.controller import Activity
-from kuota.control.checks.multikueue.link import Purpose
-from kuota.control.checks.multikueue.links import Links
+from kuota.control.checks.multikueue.cluster_connection import WatchOptions
+from kuota.control.checks.multikueue.cluster_connections import ClusterConnections
 from kuota.control.checks.multikueue.remote import RemoteClusters
 from kuota.kube.client import Client, Listing
 from kuota.kube.config import Connection
@@ -114,10 +114,10 @@ class Scene:
         self.reports: list[tuple[float, str, Activity]] = []
         self.together: set[str] = set()
         """The clusters that a MultiKueueConfig names."""
-        self.links = Links(
+        self.connections = ClusterConnections(
             self.clusters,
             self._make,
-            Purpose(kinds={JOB: JOBS}, origin="multikueue"),
+            WatchOptions(kinds={JOB: JOBS}, origin="multikueue"),
             self.clock,
             self._changed,
             lambda: "manager",
@@ -132,12 +132,12 @@ class Scene:
         return self.workers[connection.server]
 
     def _changed(self, name: str) -> None:
-        state = self.links.state(name)
+        state = self.connections.state(name)
         assert state is not None
         self.reports.append((self.clock.monotonic(), name, state))
 
     async def __aenter__(self) -> Scene:
-        self._task = asyncio.ensure_future(self.links.run())
+        self._task = asyncio.ensure_future(self.connections.run())
         await asyncio.sleep(0)
         return self
 
@@ -146,11 +146,11 @@ class Scene:
         await asyncio.gather(self._task, return_exceptions=True)
 
     def ended(self) -> None:
-        """Raise the failure that ended all links."""
+        """Raise the failure that ended all connections."""
         self._task.result()
 
     def last(self, name: str = "near") -> Activity:
-        state = self.links.state(name)
+        state = self.connections.state(name)
         assert state is not None
         return state
 

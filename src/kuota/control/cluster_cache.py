@@ -14,9 +14,9 @@ from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.gates import Gates
 from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.jobs.ancestor import GroupKind
-from kuota.bridge.jobs.kind import JobKey, JobKind, Referred, referred
+from kuota.bridge.jobs.kind import JobKey, JobKind, ReferencedKind, referred
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
@@ -27,9 +27,9 @@ from kuota.kube.lazy_informer import LazyInformer
 from kuota.kube.resources import Resource
 
 from .cached_object import CachedObject, decode_workload, decoder_for
-from .cluster_caches import node_informer, pod_informer
 from .devices import OfferedDevices
 from .job_caches import JobCaches
+from .node_pod_informers import node_informer, pod_informer
 from .workload_indexes import (
     CHAIN,
     OWNER,
@@ -70,7 +70,7 @@ _EFFECTS = (
 )
 
 
-class World:
+class ClusterCache:
     """Every object that the controllers need, with jobs of these kinds.
 
     Of objects of `external` kinds, which may own jobs, only the metadata is kept. `with_devices`
@@ -98,7 +98,7 @@ class World:
         self._informers: dict[Resource, Informer[Any]] = {}
         self.resources: dict[str, Resource] = {each.kind: each for each in _EFFECTS}
         """The resource of each kind that effects name."""
-        self._classes: Classes | None = None
+        self._classes: PriorityClasses | None = None
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
         self.workloads = make(kinds.WORKLOADS, decode_workload, is_over, workload_indexers())
@@ -167,7 +167,7 @@ class World:
         self._informers[resource] = found
         return found
 
-    def _referred_informer(self, kind: Referred) -> Informer[Json]:
+    def _referred_informer(self, kind: ReferencedKind) -> Informer[Json]:
         """Return the informer of a kind that jobs depend on, which may be a job kind itself."""
         if kind.group_kind in self.jobs:
             return self.jobs[kind.group_kind]
@@ -179,7 +179,7 @@ class World:
     def add(self, informers: Iterable[Informer[Any]], others: Iterable[Resource] = ()) -> None:
         """Let effects name the kinds of these informers, and these other kinds.
 
-        The caller runs the informers, and whoever waits for this World does not wait for them.
+        The caller runs the informers, and whoever waits for this cache does not wait for them.
         """
         added = list(informers)
         self._added += added
@@ -284,9 +284,9 @@ class World:
         """Return the open slices of elastic jobs whose first slice has this name."""
         return self.workloads.indexed(CHAIN, str(chain))
 
-    def classes(self) -> Classes:
+    def classes(self) -> PriorityClasses:
         if self._classes is None:
-            self._classes = Classes(
+            self._classes = PriorityClasses(
                 pods={e.key.name: e.value for e in self.pod_classes.values() if e.value},
                 workloads={e.key.name: e.value for e in self.workload_classes.values() if e.value},
             )
@@ -328,9 +328,9 @@ def _known(informer: Informer[Any]) -> asyncio.Event:
     return informer.synced if informer.resource in NEEDED else informer.settled
 
 
-async def followed(world: World, without: Collection[Resource] = ()) -> None:
+async def followed(cache: ClusterCache, without: Collection[Resource] = ()) -> None:
     """Run all informers until cancelled, except for the kinds in `without`."""
     async with asyncio.TaskGroup() as group:
-        for each in world.informers():
+        for each in cache.informers():
             if each.resource not in without:
                 group.create_task(each.run())

@@ -13,8 +13,8 @@ from kuota.api.gates import Gates
 from kuota.api.merge_patch import merged
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
-from kuota.bridge.lifecycle_family import reconcile_family
-from kuota.bridge.lifecycle_view import FamilyView, LifecycleConfig
+from kuota.bridge.lifecycle_variants import reconcile_variants
+from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsView
 from kuota.engine.model import ClusterQueue, ConcurrentAdmission, ResourceGroup
 
 PARENT = "kueue.x-k8s.io/concurrent-admission-parent"
@@ -68,11 +68,11 @@ def _variant(flavor: str, *conditions: Json, uid: str = "uid-job-p-1a2b3", **mor
     return made
 
 
-class FamilyPass:
-    """A pass over a family, and its members as they are after it, by name."""
+class VariantResult:
+    """A pass over a parent and its variants, and these as they are after it, by name."""
 
-    def __init__(self, view: FamilyView, now: float) -> None:
-        self.result: PassResult = reconcile_family(view, now)
+    def __init__(self, view: VariantsView, now: float) -> None:
+        self.result: PassResult = reconcile_variants(view, now)
         stored = [*view.variants, *([view.parent] if view.parent is not None else [])]
         self.after = {each.key: each.json for each in stored}
         self.made: dict[str, Json] = {}
@@ -118,12 +118,14 @@ def _passed(
     now: float = NOON,
     gates: dict[str, bool] | None = None,
     **view: Any,
-) -> FamilyPass:
+) -> VariantResult:
     stored = StoredWorkload.of(parent) if parent is not None else None
     config = LifecycleConfig(gates=Gates.of({"ConcurrentAdmission": True, **(gates or {})}))
     known: dict[str, Any] = {"queue": queue or _queue(), **view}
     relatives = tuple(StoredWorkload.of(each) for each in variants)
-    return FamilyPass(FamilyView(parent=stored, variants=relatives, config=config, **known), now)
+    return VariantResult(
+        VariantsView(parent=stored, variants=relatives, config=config, **known), now
+    )
 
 
 def test_variants_are_made_as_their_parent_is_but_bound_and_gated() -> None:
@@ -166,10 +168,10 @@ def test_variants_finish_as_their_parent_does() -> None:
 
 
 def test_in_a_queue_that_is_not_there_nothing_is_done() -> None:
-    view = FamilyView(
+    view = VariantsView(
         parent=StoredWorkload.of(_parent()), variants=(StoredWorkload.of(_variant("a")),)
     )
-    assert () == reconcile_family(view, NOON).effects
+    assert () == reconcile_variants(view, NOON).effects
 
 
 def test_variants_follow_what_their_parent_asks_for() -> None:
@@ -323,7 +325,7 @@ def test_the_variant_that_runs_knows_of_its_pods() -> None:
     assert "PodsReady" not in gone.says("a")
 
 
-def _opened(found: FamilyPass) -> str:
+def _opened(found: VariantResult) -> str:
     return "".join(
         name
         for name in "abc"
@@ -372,7 +374,7 @@ class TestGates:
         assert "" == _opened(_passed(_parent(annotations=notes), *variants))
 
 
-def test_another_pass_over_a_family_at_rest_writes_nothing() -> None:
+def test_another_pass_over_unchanged_variants_writes_nothing() -> None:
     variants = [_variant("a"), _variant("b", *ADMITTED), _variant("c", spec={"active": False})]
     assert () == _passed(_parent(*ADMITTED, on="b"), *variants).result.effects
 

@@ -20,14 +20,14 @@ from kuota.engine.reasons import WaitReason
 from .conditions import timestamp
 from .draft import Draft, PassResult
 from .effects import Create, Delete, Effect
-from .lifecycle_view import FamilyView
+from .lifecycle_view import VariantsView
 from .variants import PREEMPTION_GATE, flavor_of, variant
 
 
-class Family:
+class VariantPass:
     """One pass over a parent and its variants, sorted by preference."""
 
-    def __init__(self, view: FamilyView, now: float) -> None:
+    def __init__(self, view: VariantsView, now: float) -> None:
         groups = view.queue.groups if view.queue is not None else ()
         self.view = view
         self.now = now
@@ -102,18 +102,20 @@ ALONE_S = 300.0
 """How long one variant may preempt before the next one may."""
 
 
-def gate_opened(family: Family) -> None:
+def gate_opened(variant_pass: VariantPass) -> None:
     """Open the preemption gate of the next variant, if it is due."""
-    waiting = [each for each in family.variants if _waits(each, family.view.config.gates)]
+    waiting = [
+        each for each in variant_pass.variants if _waits(each, variant_pass.view.config.gates)
+    ]
     chosen = _next(waiting)
     if chosen is None:
         return
     last = max((at.timestamp() for at in map(_open_since, waiting) if at is not None), default=None)
-    left_s = last + ALONE_S - family.now if last is not None else 0.0
+    left_s = last + ALONE_S - variant_pass.now if last is not None else 0.0
     if left_s > 0:
         chosen.requeue_after(left_s)
         return
-    chosen.write({"preemptionGates": _opened(chosen, family.now)})
+    chosen.write({"preemptionGates": _opened(chosen, variant_pass.now)})
     chosen.record_event("PreemptionUngatedVariant", "The variant may preempt now")
     chosen.requeue_after(ALONE_S)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from control.virtual import START, played
-from control.worker_links import HERE, JOB, LOST, Scene, Worker
+from control.worker_connections import HERE, JOB, LOST, Scene, Worker
 from kuota import failures
 from kuota.api.base import Json, Key
 from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
@@ -24,8 +24,8 @@ from kuota.kube.resources import JOBS, WORKLOADS
 def test_a_cluster_is_connected_once_everything_is_known() -> None:
     async def story() -> None:
         async with Scene() as scene:
-            await scene.links.use("near", HERE)
-            assert scene.links.state("near") is None
+            await scene.connections.use("near", HERE)
+            assert scene.connections.state("near") is None
             await asyncio.sleep(1)
             assert Activity(True, "Active", "Connected") == scene.last()
             assert ["near"] == [each.name for each in scene.clusters.active()]
@@ -37,7 +37,7 @@ def test_the_delay_between_attempts_doubles_up_to_a_limit() -> None:
     async def story() -> None:
         async with Scene() as scene:
             scene.here.down = LOST
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(2000)
             times = [at for at, _, _ in scene.reports]
             waits = [round(b - a) for a, b in pairwise(times)]
@@ -52,7 +52,7 @@ def test_the_delay_between_attempts_doubles_up_to_a_limit() -> None:
 def test_a_lost_cluster_is_reconnected_at_once_and_a_short_loss_is_not_reported() -> None:
     async def story() -> None:
         async with Scene() as scene:
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(100)
             scene.here.cut(LOST)
             await asyncio.sleep(1)
@@ -67,7 +67,7 @@ def test_a_lost_cluster_is_reconnected_at_once_and_a_short_loss_is_not_reported(
 def test_a_lost_cluster_is_reported_with_the_time_of_its_first_loss() -> None:
     async def story() -> None:
         async with Scene() as scene:
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(100)
             scene.here.fail(LOST)
             await asyncio.sleep(600)
@@ -99,7 +99,7 @@ def test_a_malformed_response_is_a_failed_connection(
     async def story() -> None:
         async with Scene() as scene:
             vars(scene.here).update(broken)
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1)
             assert scene.last().reason == "ClientConnectionFailed"
             assert scene.last().message.startswith("connecting failed: KeyError; ")
@@ -119,7 +119,7 @@ def test_an_observer_that_fails_still_ends_the_process() -> None:
         async with Scene() as scene:
             scene.clusters.observe(fail)
             await scene.here.apply(_copy())
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1)
             with pytest.raises(BaseExceptionGroup) as raised:
                 scene.ended()
@@ -137,7 +137,7 @@ def _copy() -> Json:
 def test_a_cluster_that_stops_answering_is_lost() -> None:
     async def story() -> None:
         async with Scene() as scene:
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(10)
             scene.here.silent = True
             scene.here.down = LOST
@@ -151,10 +151,10 @@ def test_another_kubeconfig_replaces_the_connection_at_once() -> None:
     async def story() -> None:
         async with Scene() as scene:
             scene.here.down = LOST
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1000)
             scene.workers["https://there.example.com"] = Worker(scene.clock)
-            await scene.links.use("near", Connection(server="https://there.example.com"))
+            await scene.connections.use("near", Connection(server="https://there.example.com"))
             await asyncio.sleep(1)
             assert scene.last().active
 
@@ -174,7 +174,7 @@ def test_the_condition_says_what_is_wrong_and_what_to_do(error: KubeError, text:
     async def story() -> None:
         async with Scene() as scene:
             scene.here.down = error
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1)
             if isinstance(error, Forbidden):
                 # The identity may be unreadable; the Workloads must not be.
@@ -189,7 +189,7 @@ def test_a_cluster_without_kueue_is_reported_with_a_remedy() -> None:
     async def story() -> None:
         async with Scene() as scene:
             scene.here.refused[WORKLOADS] = NotFound(404, "NotFound", "no such kind")
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1)
             assert "does not serve workloads.kueue.x-k8s.io; install" in scene.last().message
 
@@ -201,7 +201,7 @@ def test_a_kind_that_is_missing_or_forbidden_does_not_prevent_the_connection() -
         for error in (NotFound(404, "NotFound", ""), Forbidden(403, "Forbidden", "")):
             async with Scene() as scene:
                 scene.here.refused[JOBS] = error
-                await scene.links.use("near", HERE)
+                await scene.connections.use("near", HERE)
                 await asyncio.sleep(5)
                 assert scene.last().active
                 near = scene.clusters.get("near")
@@ -215,7 +215,7 @@ def test_the_managers_own_cluster_is_refused() -> None:
     async def story() -> None:
         async with Scene() as scene:
             scene.here.uid = "manager"
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1)
             assert scene.last().reason == "BadKubeConfig"
             assert "manager's own cluster" in scene.last().message
@@ -227,12 +227,12 @@ def test_a_config_does_not_use_a_cluster_under_two_names() -> None:
     async def story() -> None:
         async with Scene() as scene:
             scene.together = {"near", "again"}
-            await scene.links.use("near", HERE)
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1)
-            await scene.links.use("again", HERE)
+            await scene.connections.use("again", HERE)
             await asyncio.sleep(1)
             assert "same cluster as MultiKueueCluster 'near'" in scene.last("again").message
-            await scene.links.forget("near")
+            await scene.connections.forget("near")
             await asyncio.sleep(10)
             assert scene.last("again").active
 
@@ -243,7 +243,7 @@ def test_two_configs_may_use_a_cluster_under_two_names() -> None:
     async def story() -> None:
         async with Scene() as scene:
             for name in ("near", "again"):
-                await scene.links.use(name, HERE)
+                await scene.connections.use(name, HERE)
                 await asyncio.sleep(1)
             assert scene.last("near").active
             assert scene.last("again").active
@@ -255,16 +255,16 @@ def test_a_changed_config_makes_a_cluster_a_duplicate_and_a_usable_one_again() -
     async def story() -> None:
         async with Scene() as scene:
             for name in ("near", "again"):
-                await scene.links.use(name, HERE)
+                await scene.connections.use(name, HERE)
                 await asyncio.sleep(1)
             scene.together = {"near", "again"}
             for name in ("again", "near"):
-                await scene.links.use(name, HERE)
+                await scene.connections.use(name, HERE)
             await asyncio.sleep(1)
             assert scene.last("near").active
             assert not scene.last("again").active
             scene.together = set()
-            await scene.links.use("again", HERE)
+            await scene.connections.use("again", HERE)
             await asyncio.sleep(1)
             assert scene.last("again").active
 
@@ -277,11 +277,11 @@ def test_a_removed_cluster_is_disconnected_and_a_slow_one_delays_no_other() -> N
             slow = Worker(scene.clock, "slow")
             scene.workers["https://slow.example.com"] = slow
             slow.down = Unreachable("x")
-            await scene.links.use("slow", Connection(server="https://slow.example.com"))
-            await scene.links.use("near", HERE)
+            await scene.connections.use("slow", Connection(server="https://slow.example.com"))
+            await scene.connections.use("near", HERE)
             await asyncio.sleep(1)
             assert ["near"] == [each.name for each in scene.clusters.active()]
-            await scene.links.forget("near")
+            await scene.connections.forget("near")
             assert scene.clusters.get("near") is None
 
     played(story())

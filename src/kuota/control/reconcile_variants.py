@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reconciles a parent Workload and its variants, using `kuota.bridge.lifecycle_family`.
+"""Reconciles a parent Workload and its variants, using `kuota.bridge.lifecycle_variants`.
 
 Runs only if the feature gate is enabled. The index of variants by parent exists only here.
 """
@@ -11,8 +11,8 @@ from typing import Any
 from kuota.api.base import Key
 from kuota.bridge.changes import settled
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.lifecycle_family import reconcile_family
-from kuota.bridge.lifecycle_view import FamilyView, LifecycleConfig
+from kuota.bridge.lifecycle_variants import reconcile_variants
+from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsView
 from kuota.bridge.variants import is_parent, parent_of
 from kuota.engine.engine import Engine
 from kuota.engine.model import ClusterQueue
@@ -20,18 +20,23 @@ from kuota.kube.clock import Clock
 from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
+from .cluster_cache import ClusterCache
 from .effects import Sender
-from .world import World
 
 
-class FamilyReconciler:
-    """Enqueues families in `queue` when their members or queues change, and reconciles them."""
+class VariantReconciler:
+    """Enqueues parents in `queue` when they, their variants or their queues change."""
 
     def __init__(
-        self, world: World, engine: Engine, sender: Sender, clock: Clock, config: LifecycleConfig
+        self,
+        cache: ClusterCache,
+        engine: Engine,
+        sender: Sender,
+        clock: Clock,
+        config: LifecycleConfig,
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(clock)
-        self._world = world
+        self._cache = cache
         self._engine = engine
         self._sender = sender
         self._clock = clock
@@ -39,23 +44,23 @@ class FamilyReconciler:
         self._variants: dict[Key, dict[Key, None]] = {}
 
     def follow(self) -> None:
-        """Enqueue all existing families, and observe every later change."""
-        self._world.workloads.observe(self._workload)
-        self._world.local_queues.observe(self._local_queue)
-        self._world.cluster_queues.observe(self._cluster_queue)
+        """Enqueue all existing parents, and observe every later change."""
+        self._cache.workloads.observe(self._workload)
+        self._cache.local_queues.observe(self._local_queue)
+        self._cache.cluster_queues.observe(self._cluster_queue)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile the family of a parent. Returns the seconds until the next pass, if any."""
+        """Reconcile a parent and its variants. Returns the seconds until the next pass, if any."""
         async with self._sender.locks.hold(key, *self._variants.get(key, ())):
-            result = reconcile_family(self.view(key), self._clock.now().timestamp())
+            result = reconcile_variants(self.view(key), self._clock.now().timestamp())
             await self._sender.send(result.effects)
         return result.requeue_after_s
 
-    def view(self, key: Key) -> FamilyView:
+    def view(self, key: Key) -> VariantsView:
         """Collect the inputs of a pass."""
         parent = self._stored_workload(key)
         found = [self._stored_workload(each) for each in self._variants.get(key, ())]
-        return FamilyView(
+        return VariantsView(
             parent=parent,
             variants=tuple(each for each in found if each is not None and not each.deleting),
             queue=self._queue_of(key),
@@ -63,7 +68,7 @@ class FamilyReconciler:
         )
 
     def _stored_workload(self, key: Key) -> StoredWorkload | None:
-        cached = self._world.workload(key)
+        cached = self._cache.workload(key)
         return cached.value if cached is not None else None
 
     def _queue_of(self, parent: Key) -> ClusterQueue | None:
@@ -107,7 +112,7 @@ class FamilyReconciler:
             self._add_waiting(local)
 
     def _add_waiting(self, local_queue: Key) -> None:
-        for cached in self._world.workloads_in(local_queue):
+        for cached in self._cache.workloads_in(local_queue):
             if cached.value is not None and is_parent(cached.value.obj.metadata):
                 self.queue.add(cached.key)
 

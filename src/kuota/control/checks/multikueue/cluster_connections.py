@@ -12,14 +12,14 @@ from kuota.kube.clock import Clock
 from kuota.kube.config import Connection
 
 from ..controller import Activity
-from .kubeconfig import BAD, Refused
-from .link import Link, Purpose
+from .cluster_connection import ClusterConnection, WatchOptions
+from .kubeconfig import BAD, ClusterUnusable
 from .remote import RemoteClusters
 
 MakeClient = Callable[[Connection], Client]
 
 
-class Links:
+class ClusterConnections:
     """The connections by cluster name. `changed` is called when the state of one has changed.
 
     `own` returns the identity of the manager's cluster, or "" if it is unknown. `together` says
@@ -31,13 +31,13 @@ class Links:
         self,
         clusters: RemoteClusters,
         make: MakeClient,
-        purpose: Purpose,
+        options: WatchOptions,
         clock: Clock,
         changed: Callable[[str], None],
         own: Callable[[], str],
         together: Callable[[str, str], bool],
     ) -> None:
-        self._clusters, self._make, self._purpose = clusters, make, purpose
+        self._clusters, self._make, self._options = clusters, make, options
         self._clock, self._changed, self._own = clock, changed, own
         self._together = together
         self._connections: dict[str, Connection] = {}
@@ -73,16 +73,16 @@ class Links:
             return
         self._clusters.add(name, self._now())
         self._connections[name] = connection
-        link = Link(
+        attempts = ClusterConnection(
             name,
             self._clusters,
             partial(self._make, connection),
-            self._purpose,
+            self._options,
             self._clock,
             self._report,
             self._identify,
         )
-        self._tasks[name] = self._group.create_task(link.run())
+        self._tasks[name] = self._group.create_task(attempts.run())
 
     async def stop(self, name: str) -> None:
         """Close the connection to a cluster, which is lost from now on."""
@@ -109,13 +109,13 @@ class Links:
         self._identities[name] = identity
         self._duplicates.discard(name)
         if identity and identity == self._own():
-            raise Refused(
+            raise ClusterUnusable(
                 BAD,
                 "the kubeconfig is for the manager's own cluster; use that of another cluster",
             )
         if other := self._duplicate_of(name):
             self._duplicates.add(name)
-            raise Refused(
+            raise ClusterUnusable(
                 BAD,
                 f"the kubeconfig is for the same cluster as MultiKueueCluster {other!r}, and a "
                 "MultiKueueConfig names both; delete one of the two",

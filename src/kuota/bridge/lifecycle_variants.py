@@ -17,8 +17,8 @@ from kuota.engine.reasons import EvictionReason, WaitReason
 from .admission import released_status, reserve
 from .draft import Draft, PassResult
 from .eviction import evicted_status, eviction_event
-from .family import Family, gate_opened
-from .lifecycle_view import FamilyView
+from .lifecycle_view import VariantsView
+from .variant_pass import VariantPass, gate_opened
 from .variants import (
     BY_PARENT,
     BY_VARIANTS,
@@ -29,75 +29,75 @@ from .variants import (
     parent_of,
 )
 
-Step = Callable[[Family], bool | None]
+Step = Callable[[VariantPass], bool | None]
 
 
-def reconcile_family(view: FamilyView, now: float) -> PassResult:
-    """Return the result of one pass over the family."""
-    family = Family(view, now)
-    any(step(family) for step in _STEPS)
-    return family.done()
+def reconcile_variants(view: VariantsView, now: float) -> PassResult:
+    """Return the result of one pass over a parent and its variants."""
+    variant_pass = VariantPass(view, now)
+    any(step(variant_pass) for step in _STEPS)
+    return variant_pass.done()
 
 
-def strays_deleted(family: Family) -> bool:
+def strays_deleted(variant_pass: VariantPass) -> bool:
     """Delete variants whose parent no longer exists."""
-    parent = family.view.parent
+    parent = variant_pass.view.parent
     uid = parent.obj.metadata.uid if parent is not None else ""
-    for each in list(family.variants):
+    for each in list(variant_pass.variants):
         owner = parent_of(each.obj.metadata)
         if owner is None or owner.uid != uid:
-            family.drop(each, "its parent is gone")
+            variant_pass.drop(each, "its parent is gone")
     return parent is None or parent.deleting
 
 
-def finished(family: Family) -> bool:
+def finished(variant_pass: VariantPass) -> bool:
     """Finish the variants of a finished parent."""
-    end = _condition(family.parent, "Finished")
+    end = _condition(variant_pass.parent, "Finished")
     if end is None:
         return False
-    for each in family.variants:
+    for each in variant_pass.variants:
         if not each.current.true("Finished"):
             each.set_condition("Finished", True, end.reason, end.message)
     return True
 
 
-def without_policy(family: Family) -> bool:
+def without_policy(variant_pass: VariantPass) -> bool:
     """Delete variants if the queue does not admit concurrently. An unknown queue ends the pass."""
-    if family.policy is not None:
-        return not is_parent(family.parent.obj.metadata)
-    if family.view.queue is not None:
-        for each in list(family.variants):
-            family.drop(each, "its queue does not admit concurrently")
+    if variant_pass.policy is not None:
+        return not is_parent(variant_pass.parent.obj.metadata)
+    if variant_pass.view.queue is not None:
+        for each in list(variant_pass.variants):
+            variant_pass.drop(each, "its queue does not admit concurrently")
     return True
 
 
-def one_for_each_flavor(family: Family) -> None:
-    tried = {flavor_of(each.current) for each in family.variants}
-    for flavor in family.flavors:
+def one_for_each_flavor(variant_pass: VariantPass) -> None:
+    tried = {flavor_of(each.current) for each in variant_pass.variants}
+    for flavor in variant_pass.flavors:
         if flavor not in tried:
-            family.make(flavor)
-    for each in list(family.variants):
+            variant_pass.make(flavor)
+    for each in list(variant_pass.variants):
         flavor = flavor_of(each.current)
-        if flavor not in family.flavors:
-            family.drop(each, f"the ClusterQueue no longer has flavor {flavor}")
+        if flavor not in variant_pass.flavors:
+            variant_pass.drop(each, f"the ClusterQueue no longer has flavor {flavor}")
 
 
-def in_line(family: Family) -> None:
+def in_line(variant_pass: VariantPass) -> None:
     """Update variants to the spec of their parent."""
-    for each in list(family.variants):
-        patch = behind(family.parent.current, each.current)
+    for each in list(variant_pass.variants):
+        patch = behind(variant_pass.parent.current, each.current)
         if outgrown(each.current, patch):
-            family.drop(each, "the spec of its parent has changed")
+            variant_pass.drop(each, "the spec of its parent has changed")
         else:
             each.patch(patch)
 
 
-def late_pods_followed(family: Family) -> None:
+def late_pods_followed(variant_pass: VariantPass) -> None:
     """Evict the admitted variant of a parent whose pods were not ready in time."""
-    evicted = _condition(family.parent, "Evicted")
+    evicted = _condition(variant_pass.parent, "Evicted")
     if evicted is None or evicted.reason != BY_PARENT:
         return
-    for each in family.variants:
+    for each in variant_pass.variants:
         since = _condition(each, "QuotaReserved")
         if (
             each.current.true("Admitted")
@@ -105,20 +105,22 @@ def late_pods_followed(family: Family) -> None:
             and _before(since, evicted)
         ):
             conditions = each.conditions()
-            status = evicted_status(each.obj, conditions, BY_PARENT, evicted.message, family.now)
-            delay = child(family.parent.current.json, "status").get("requeueState")
+            status = evicted_status(
+                each.obj, conditions, BY_PARENT, evicted.message, variant_pass.now
+            )
+            delay = child(variant_pass.parent.current.json, "status").get("requeueState")
             each.write(status | ({"requeueState": delay} if delay else {}))
 
 
-def evictions_settled(family: Family) -> None:
+def evictions_settled(variant_pass: VariantPass) -> None:
     """Release the quota of evicted variants, for the parent's own variant only after the parent."""
-    parent, own = family.parent, family.own
+    parent, own = variant_pass.parent, variant_pass.own
     runs = parent.current.reserved
     if runs and not parent.current.true("Evicted") and (own is None or own.current.true("Evicted")):
         _evict(parent, own)
-    for each in family.variants:
+    for each in variant_pass.variants:
         if each.current.reserved and each.current.true("Evicted") and not (runs and each is own):
-            each.write(released_status(each.obj, family.now, family.view.config.gates))
+            each.write(released_status(each.obj, variant_pass.now, variant_pass.view.config.gates))
             conditions = each.conditions()
             conditions.drop("PodsReady")
             each.put(conditions)
@@ -135,19 +137,19 @@ def _evict(parent: Draft, own: Draft | None) -> None:
     parent.add(*eviction_event(parent.obj, reason, message))
 
 
-def active_as_useful(family: Family) -> None:
+def active_as_useful(variant_pass: VariantPass) -> None:
     """Deactivate variants that can no longer be admitted, and activate the others."""
-    for each in family.variants:
-        wanted, why = _useful(family, each)
+    for each in variant_pass.variants:
+        wanted, why = _useful(variant_pass, each)
         if wanted is not each.active:
             each.patch({"spec": {"active": wanted}})
             each.record_event("ActivatedVariant" if wanted else "DeactivatedVariant", why)
 
 
-def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
+def _useful(variant_pass: VariantPass, draft: Draft) -> tuple[bool, str]:
     """Return whether a variant should be active, and why."""
-    winner, policy = family.winner, family.policy
-    if not family.parent.active:
+    winner, policy = variant_pass.winner, variant_pass.policy
+    if not variant_pass.parent.active:
         return False, "Its parent is not active"
     if winner is None or policy is None:
         return True, "No variant is admitted"
@@ -156,10 +158,10 @@ def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
     name = winner.obj.metadata.name
     if policy.retains:
         return False, f"Variant {name} was admitted first"
-    if family.rank(draft) > family.rank(winner):
+    if variant_pass.rank(draft) > variant_pass.rank(winner):
         return False, f"Variant {name} is admitted on a preferred flavor"
     last = policy.last_acceptable_flavor
-    if last and family.rank(draft) > family.place(last):
+    if last and variant_pass.rank(draft) > variant_pass.place(last):
         return (
             False,
             f"Variant {name} is admitted, and {last} is the last acceptable flavor",
@@ -167,11 +169,13 @@ def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
     return True, f"Its flavor is preferred to that of variant {name}, which is admitted"
 
 
-def brought_back(family: Family) -> None:
+def brought_back(variant_pass: VariantPass) -> None:
     """Requeue a variant that was migrated away if no preferred variant was admitted."""
-    if family.winner is not None or any(_expects_room(each) for each in family.variants):
+    if variant_pass.winner is not None or any(
+        _expects_room(each) for each in variant_pass.variants
+    ):
         return
-    for each in family.variants:
+    for each in variant_pass.variants:
         reason = _set_aside(each)
         if reason == EvictionReason.FLAVOR_MIGRATION and not each.current.reserved:
             each.set_condition("Requeued", True, "Reactivated", "No variant is admitted")
@@ -182,9 +186,9 @@ def _expects_room(draft: Draft) -> bool:
     return reserved is not None and reserved.reason == WaitReason.WAITING_FOR_PREEMPTED
 
 
-def admission_taken(family: Family) -> None:
+def admission_taken(variant_pass: VariantPass) -> None:
     """Admit the parent with the admission of its admitted variant."""
-    parent, winner = family.parent, family.winner
+    parent, winner = variant_pass.parent, variant_pass.winner
     if winner is None or winner.current.true("Evicted") or parent.current.reserved:
         return
     admission = child(winner.current.json, "status").get("admission")
@@ -205,9 +209,9 @@ def _set_aside(draft: Draft) -> str | None:
     return found.reason if found is not None and found.status == "False" else None
 
 
-def pods_followed(family: Family) -> None:
+def pods_followed(variant_pass: VariantPass) -> None:
     """Copy PodsReady and reclaimable pods from the parent to its admitted variant."""
-    parent, own = family.parent, family.own
+    parent, own = variant_pass.parent, variant_pass.own
     if own is None or not parent.current.reserved:
         return
     ready = parent.conditions().get("PodsReady")

@@ -14,7 +14,7 @@ from kuota.engine.model import Struct
 from ..draft import StoredWorkload
 from ..effects import Effect
 from .ancestor import GroupKind
-from .members import Described, Members
+from .members import Member, Members
 
 IS_GROUP = f"{PREFIX}is-group-workload"
 """An annotation of the Workload of a composed job, which has the name of the job."""
@@ -31,14 +31,14 @@ class StopCause(Struct):
 
 
 @runtime_checkable
-class Terminating(Protocol):
+class JobWithTermination(Protocol):
     """A kind whose jobs cannot be suspended again. They are stopped by deleting their pods."""
 
     def terminate(self, job: Json, cause: StopCause) -> list[Effect]:
         """Return the writes, with an event about each pod. It is called instead of `stop`."""
 
 
-class Reported(Struct):
+class ReportedCondition(Struct):
     """A condition of a Workload."""
 
     type: str
@@ -48,10 +48,10 @@ class Reported(Struct):
 
 
 @runtime_checkable
-class Reporting(Protocol):
+class JobWithConditions(Protocol):
     """A kind that sets conditions of its Workloads."""
 
-    def conditions(self, job: Json, stored: StoredWorkload) -> list[Reported]:
+    def conditions(self, job: Json, stored: StoredWorkload) -> list[ReportedCondition]:
         """Return the conditions as they should be. Others stay as they are."""
 
 
@@ -69,7 +69,7 @@ class Match(Struct):
 
 
 @runtime_checkable
-class Composed(Protocol):
+class ComposableJob(Protocol):
     """A kind whose job consists of several objects with one Workload, as a group of pods does.
 
     Its job is JSON like a Kubernetes List: `items` are its Members, `metadata` has the name and
@@ -85,7 +85,7 @@ class Composed(Protocol):
     def matters(self, old: Json, new: Json) -> bool:
         """Whether a change of a member can change the result of a pass over its group."""
 
-    def described(self, member: Json) -> Described[Any]:
+    def described(self, member: Json) -> Member[Any]:
         """Return what a pass over the group depends on about a member."""
 
     def compose(
@@ -134,7 +134,7 @@ def members_of(job: Json) -> Members[Any]:
 
 
 def composed(
-    kind: Composed,
+    kind: ComposableJob,
     key: Key,
     objects: Iterable[Json],
     gates: Gates,

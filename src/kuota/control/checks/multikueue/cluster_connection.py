@@ -24,7 +24,7 @@ from kuota.kube.informer import Informer
 from kuota.kube.resources import NAMESPACES
 
 from ..controller import Activity
-from .kubeconfig import Refused
+from .kubeconfig import ClusterUnusable
 from .remote import WORKLOAD, RemoteClusters, Resources, remote_caches, synced
 from .schedule import attempt_timeout_s, retry_after_s
 from .worker_client import explained
@@ -43,7 +43,7 @@ SYSTEM_NAMESPACE = Key("", "kube-system")
 _log = logging.getLogger(__name__)
 
 
-class Purpose(Struct):
+class WatchOptions(Struct):
     """What the watches of all clusters have in common."""
 
     kinds: Resources
@@ -55,11 +55,12 @@ Report = Callable[[str, Activity], None]
 Identify = Callable[[str, str], None]
 
 
-class Link:
+class ClusterConnection:
     """The connection to one cluster. `run` keeps it until cancelled.
 
     `make` returns a new client, or raises. `report` is called with the new state of the cluster.
-    `identify` is called with its identity and raises Refused if the cluster must not be used.
+    `identify` is called with its identity. It raises ClusterUnusable if the cluster must not be
+    used.
     """
 
     def __init__(
@@ -67,13 +68,13 @@ class Link:
         name: str,
         clusters: RemoteClusters,
         make: Callable[[], Client],
-        purpose: Purpose,
+        options: WatchOptions,
         clock: Clock,
         report: Report,
         identify: Identify,
     ) -> None:
         self._name, self._clusters, self._make = name, clusters, make
-        self._purpose, self._clock = purpose, clock
+        self._options, self._clock = options, clock
         self._report, self._identify = report, identify
         self._failures = 0
         self._was_up = False
@@ -84,7 +85,7 @@ class Link:
             began = self._clock.monotonic()
             try:
                 await self._session()
-            except Refused as error:
+            except ClusterUnusable as error:
                 self._failed(error.reason, error.message)
             except (KubeError, TimeoutError, OSError, ValueError) as error:
                 self._clusters.mark_lost(self._name, self._now())
@@ -116,7 +117,7 @@ class Link:
         client = self._make()
         try:
             async with asyncio.TaskGroup() as group:
-                watches = _Watches(self._name, self._clusters, client, self._purpose, self._clock)
+                watches = _Watches(self._name, self._clusters, client, self._options, self._clock)
                 following = group.create_task(watches.follow())
                 try:
                     limit_s = attempt_timeout_s(self._failures)
@@ -161,17 +162,22 @@ class _Watches:
     """The watches of one session, and the first error that ends it."""
 
     def __init__(
-        self, name: str, clusters: RemoteClusters, client: Client, purpose: Purpose, clock: Clock
+        self,
+        name: str,
+        clusters: RemoteClusters,
+        client: Client,
+        options: WatchOptions,
+        clock: Clock,
     ) -> None:
         self.caches: Mapping[GroupKind, Informer[Json]] = remote_caches(
             clusters,
             name,
             client,
-            purpose.kinds,
-            purpose.origin,
+            options.kinds,
+            options.origin,
             clock,
             self._error,
-            with_queues=purpose.with_queues,
+            with_queues=options.with_queues,
         )
         self.refused: set[GroupKind] = set()
         """Kinds that the credentials may not read."""
