@@ -99,7 +99,7 @@ class _Groups:
         self._cache.wrote(PODS, pod)
 
     def _observed(self, kind: tuple[str, str], old: Json | None, new: Json | None) -> None:
-        self._changed |= {job for job, _ in self._cache.job_caches.concerned(kind, old, new)}
+        self._changed |= {job for job, _ in self._cache.job_caches.jobs_affected_by(kind, old, new)}
 
     def change_us(self, together: int, phase: str) -> float:
         """The CPU for one of the Pods that change together; a status without effect for ""."""

@@ -10,8 +10,8 @@ from kuota.bridge.changes import (
     checks_of,
     finalizer_changes,
     flavors_of,
+    only_status_changed,
     revalued,
-    settled,
     unreferenced,
 )
 
@@ -31,7 +31,7 @@ GOING = {"metadata": {"deletionTimestamp": "2026-01-02T12:00:00Z"}}
 def test_only_what_is_decided_by_counts_as_a_change(
     old: Json | None, new: Json | None, same: bool
 ) -> None:
-    assert same is settled(old, new)
+    assert same is only_status_changed(old, new)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_use_is_written_when_it_is_sampled_and_only_then() -> None:
     usage = engine.usage_tracker.consumed_usage
     assert usage is not None
     usage.push(local.key, Key("ml", "w"), {"gpu": 4})
-    usage.settle(local.key, Key("ml", "w"), {}, NOON + 300)
+    usage.apply_penalty(local.key, Key("ml", "w"), {}, NOON + 300)
     assert {} == local_queue_patch(engine, _local(status), status, NOON + 300)
     engine.sample(NOON + 600)
     patch = local_queue_patch(engine, _local(status), status, NOON + 600)

@@ -7,7 +7,7 @@ import pytest
 from bridge.objects import NOON, at, condition
 from kuota.api.base import Json
 from kuota.api.core import Node, Pod
-from kuota.bridge.recovery import FAILED, GRACE_S, SAFE, TAINT, Recovery, concerned, recovery
+from kuota.bridge.recovery import FAILED, GRACE_S, SAFE, TAINT, Recovery, is_recoverable, recovery
 
 MANAGED = {"kueue.x-k8s.io/managed": "true"}
 
@@ -68,9 +68,9 @@ def test_a_pod_is_waited_for_while_its_node_may_answer(node: Node | None) -> Non
     ],
 )
 def test_other_pods_are_left_alone(pod: Pod) -> None:
-    assert not concerned(pod)
+    assert not is_recoverable(pod)
     assert Recovery() == recovery(pod, LOST, NOON + 1000)
 
 
 def test_the_pods_of_a_started_job_are_ours() -> None:
-    assert concerned(_pod(labels={"kueue.x-k8s.io/podset": "main"}))
+    assert is_recoverable(_pod(labels={"kueue.x-k8s.io/podset": "main"}))

@@ -37,7 +37,7 @@ class Permits(CheckController):
         self.passes += 1
         if self.passes < 3:
             raise RuntimeError("not today")
-        if not workload.objects.concerning(CONFIG_MAPS, workload.key):
+        if not workload.objects.for_workload(CONFIG_MAPS, workload.key):
             return PassResult()
         ready = [replace(each, state=READY) for each in workload.states]
         return PassResult(effects=state_effects(workload.stored, ready, workload.now))

@@ -352,7 +352,7 @@ def test_without_the_definition_a_check_says_what_to_install() -> None:
         def get(self, resource: Resource, key: Key) -> Json | None:
             return config() if resource == PROVISIONING_REQUEST_CONFIGS else None
 
-        def concerning(self, resource: Resource, workload: Key) -> list[Json]:
+        def for_workload(self, resource: Resource, workload: Key) -> list[Json]:
             return []
 
         def lacking(self, resource: Resource) -> bool:

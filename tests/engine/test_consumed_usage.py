@@ -15,7 +15,7 @@ from kuota.api.base import Key
 from kuota.engine.consumed_usage import ConsumedUsage, Sample, alpha, requested
 from kuota.engine.model import PodSet, Reservation, Workload
 from kuota.engine.policy import AdmissionFairSharing
-from kuota.engine.usage_tracker import penalty_lapses, penalty_settles
+from kuota.engine.usage_tracker import penalty_applies, penalty_lapses
 
 NOW = 1000.0
 LQ, OTHER = Key("team", "lq"), Key("team", "other")
@@ -49,8 +49,8 @@ def test_a_penalty_counts_at_once_and_is_settled_once() -> None:
     usage.push(LQ, JOB, {"cpu": 4000})
     assert usage.usage(LQ) == pytest.approx(1.171572, abs=1e-6)
     assert usage.consumed(LQ) == {}
-    usage.settle(LQ, JOB, {"cpu": 4000}, NOW)
-    usage.settle(LQ, JOB, {"cpu": 4000}, NOW)
+    usage.apply_penalty(LQ, JOB, {"cpu": 4000}, NOW)
+    usage.apply_penalty(LQ, JOB, {"cpu": 4000}, NOW)
     assert usage.consumed(LQ) == {"cpu": 1_171_572_875}
     assert usage.usage(LQ) == pytest.approx(1.171572, abs=1e-6)
 
@@ -91,7 +91,7 @@ def test_without_half_life_nothing_is_kept_and_penalties_are_nothing() -> None:
     usage.restore(LQ, {"cpu": CORE}, NOW)
     usage.push(LQ, JOB, {"cpu": 4000})
     assert usage.usage(LQ) == 1.0
-    usage.settle(LQ, JOB, {"cpu": 4000}, NOW + 60)
+    usage.apply_penalty(LQ, JOB, {"cpu": 4000}, NOW + 60)
     assert usage.usage(LQ) == 0.0
     usage.sample(LQ, {"cpu": 4000}, NOW + 60)
     assert Sample({}, NOW + 60) == usage.sampled(LQ)
@@ -108,7 +108,7 @@ def test_a_clock_that_goes_back_neither_decays_nor_is_taken_for_the_last_update(
 def test_history_is_restored_once_on_top_of_what_was_settled_meanwhile() -> None:
     usage = usage_of(half_life_s=300.0)
     usage.push(LQ, JOB, {"cpu": 4000})
-    usage.settle(LQ, JOB, {}, NOW)
+    usage.apply_penalty(LQ, JOB, {}, NOW)
     usage.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
     usage.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
     usage.decay(LQ, {"cpu": 4000}, NOW + 300)
@@ -132,7 +132,7 @@ def test_a_restored_queue_is_due_at_once_but_one_that_was_settled_is_not() -> No
     usage.sample(LQ, {}, NOW)
     assert not usage.due(LQ, NOW)
     usage.push(OTHER, JOB, {"cpu": 1000})
-    usage.settle(OTHER, JOB, {}, NOW)
+    usage.apply_penalty(OTHER, JOB, {}, NOW)
     usage.restore(OTHER, {"cpu": CORE}, NOW)
     assert not usage.due(OTHER, NOW)
 
@@ -141,7 +141,7 @@ def test_a_settled_penalty_is_not_sampled_before_its_time() -> None:
     usage = usage_of()
     usage.sample(LQ, {"cpu": 0}, NOW)
     usage.push(LQ, JOB, {"cpu": 4000})
-    usage.settle(LQ, JOB, {"cpu": 4000}, NOW + 1)
+    usage.apply_penalty(LQ, JOB, {"cpu": 4000}, NOW + 1)
     assert Sample({"cpu": 0}, NOW) == usage.sampled(LQ)
 
 
@@ -193,7 +193,7 @@ def test_admission_settles_a_penalty_and_what_rules_it_out_drops_it(
     workload = Workload(key=JOB, queue="lq")
     old = msgspec.structs.replace(workload, **before)
     new = msgspec.structs.replace(workload, **after)
-    assert settles == penalty_settles(old, new)
+    assert settles == penalty_applies(old, new)
     assert lapses == penalty_lapses(old, new)
 
 

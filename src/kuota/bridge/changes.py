@@ -14,7 +14,7 @@ from kuota.api.rules.metadata import PREFIX
 from kuota.api.rules.report import child, elements, mapping, text
 
 
-def settled(old: Json | None, new: Json | None) -> bool:
+def only_status_changed(old: Json | None, new: Json | None) -> bool:
     """Whether at most the status, or metadata that no decision depends on, has changed."""
     if old is None or new is None:
         return False

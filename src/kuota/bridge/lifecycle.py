@@ -22,7 +22,7 @@ from .eviction import evicted_status, eviction_event
 from .job_pass.workload import JOB_UID
 from .lifecycle_checks import missing_gates, synced_checks
 from .lifecycle_reason import sync_pending_conditions
-from .lifecycle_reserved import delayed, held, requeue_json, retry_at
+from .lifecycle_reserved import delayed, reconcile_reserved, requeue_json, retry_at
 from .lifecycle_view import WorkloadView
 from .variants import VARIANT_PARENT, is_parent, parent_of
 
@@ -40,7 +40,7 @@ def reconcile_workload(view: WorkloadView, now: float) -> PassResult:
     return draft.done()
 
 
-def orphaned(draft: Draft, view: WorkloadView) -> bool:
+def finish_orphaned(draft: Draft, view: WorkloadView) -> bool:
     """Finish a Workload without an owner, and remove its finalizer."""
     meta = draft.obj.metadata
     leftover = bool(meta.label(JOB_UID)) and view.config.gates.on(Gate.FinishOrphanedWorkloads)
@@ -55,7 +55,7 @@ def orphaned(draft: Draft, view: WorkloadView) -> bool:
     return deleting
 
 
-def preemption_gated(draft: Draft, view: WorkloadView) -> None:
+def sync_preemption_gates(draft: Draft, view: WorkloadView) -> None:
     """List the preemption gates of the spec in the status, new ones closed."""
     if view.config.gates.on(Gate.MultiKueueOrchestratedPreemption):
         draft.write(missing_gates(draft.obj, draft.now))
@@ -87,7 +87,7 @@ def sync_parent_label(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def finished(draft: Draft, view: WorkloadView) -> bool:
+def delete_expired(draft: Draft, view: WorkloadView) -> bool:
     """Delete a finished Workload after its retention period; nothing else happens to it.
 
     If someone else deletes the Workload, the controller of its owner removes the finalizer.
@@ -124,7 +124,7 @@ def apply_check_delay(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def devices_charged(draft: Draft, view: WorkloadView) -> bool:
+def report_device_faults(draft: Draft, view: WorkloadView) -> bool:
     """Report devices that cannot be charged, and queue the Workload again once they can be."""
     if draft.current.reserved:
         return False
@@ -145,14 +145,14 @@ def devices_charged(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def deactivation_wanted(draft: Draft, view: WorkloadView) -> bool:
+def deactivate_on_request(draft: Draft, view: WorkloadView) -> bool:
     if not draft.active or not draft.current.true("DeactivationTarget"):
         return False
     draft.patch({"spec": {"active": False}})
     return True
 
 
-def delay_over(draft: Draft, view: WorkloadView) -> bool:
+def await_requeue_delay(draft: Draft, view: WorkloadView) -> bool:
     """Wait for the end of a delay, then requeue a Workload without quota."""
     state = draft.obj.status.requeue_state
     if not draft.active or state is None or state.requeue_at is None:
@@ -162,11 +162,11 @@ def delay_over(draft: Draft, view: WorkloadView) -> bool:
         draft.requeue_after(left_s)
     elif not draft.current.reserved:
         draft.write({"requeueState": {"requeueAt": None}})
-        requeued(draft, view)
+        requeue(draft, view)
     return not draft.current.reserved
 
 
-def requeued(draft: Draft, view: WorkloadView) -> bool:
+def requeue(draft: Draft, view: WorkloadView) -> bool:
     """Requeue a Workload that is active again or whose backoff is over."""
     conditions = draft.conditions()
     found = conditions.get("Requeued")
@@ -195,7 +195,7 @@ def _backoff_over(draft: Draft) -> bool:
     return True
 
 
-def deactivated(draft: Draft, view: WorkloadView) -> bool:
+def evict_inactive(draft: Draft, view: WorkloadView) -> bool:
     """Evict an inactive Workload, whether or not it holds quota, and forget its retries.
 
     One that was evicted already keeps the reason of that eviction.
@@ -221,11 +221,13 @@ def deactivated(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def local_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
-    return _restarted(draft, view.local_queue, "LocalQueue", EvictionReason.LOCAL_QUEUE_STOPPED)
+def requeue_after_local_queue_restart(draft: Draft, view: WorkloadView) -> bool:
+    return _requeue_after_restart(
+        draft, view.local_queue, "LocalQueue", EvictionReason.LOCAL_QUEUE_STOPPED
+    )
 
 
-def admission_gated(draft: Draft, view: WorkloadView) -> bool:
+def record_admission_gate_events(draft: Draft, view: WorkloadView) -> bool:
     """Record events when an annotation starts or stops gating the admission."""
     gates = view.config.gates
     if not gates.on(Gate.AdmissionGatedBy) or draft.current.true("Admitted"):
@@ -247,12 +249,12 @@ def admission_gated(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def cluster_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
+def requeue_after_cluster_queue_restart(draft: Draft, view: WorkloadView) -> bool:
     stopped = EvictionReason.CLUSTER_QUEUE_STOPPED
-    return _restarted(draft, view.cluster_queue, "ClusterQueue", stopped)
+    return _requeue_after_restart(draft, view.cluster_queue, "ClusterQueue", stopped)
 
 
-def checks_listed(draft: Draft, view: WorkloadView) -> bool:
+def sync_admission_checks(draft: Draft, view: WorkloadView) -> bool:
     """List the admission checks that the queue requires for these flavors."""
     if view.cluster_queue is None:
         return False
@@ -265,14 +267,14 @@ def checks_listed(draft: Draft, view: WorkloadView) -> bool:
     return bool(status)
 
 
-def admitted(draft: Draft, view: WorkloadView) -> bool:
+def sync_admission(draft: Draft, view: WorkloadView) -> bool:
     """Report why there is no quota, or admit a Workload that has passed its checks."""
     if draft.current.true("Admitted"):
         return False
     return sync_pending_conditions(draft, view)
 
 
-def _restarted(
+def _requeue_after_restart(
     draft: Draft, queue: LocalQueue | ClusterQueue | None, kind: str, stopped: EvictionReason
 ) -> bool:
     """Requeue a Workload that was evicted when the queue stopped, once the queue runs again."""
@@ -285,21 +287,21 @@ def _restarted(
 
 
 _STEPS: tuple[Step, ...] = (
-    orphaned,
-    preemption_gated,
+    finish_orphaned,
+    sync_preemption_gates,
     sync_parent_label,
-    finished,
+    delete_expired,
     clear_stale_admission,
     apply_check_delay,
-    devices_charged,
-    deactivation_wanted,
-    delay_over,
-    requeued,
-    deactivated,
-    local_queue_restarted,
-    admission_gated,
-    cluster_queue_restarted,
-    checks_listed,
-    admitted,
-    held,
+    report_device_faults,
+    deactivate_on_request,
+    await_requeue_delay,
+    requeue,
+    evict_inactive,
+    requeue_after_local_queue_restart,
+    record_admission_gate_events,
+    requeue_after_cluster_queue_restart,
+    sync_admission_checks,
+    sync_admission,
+    reconcile_reserved,
 )

@@ -68,14 +68,14 @@ WAIT_FOR_RECOVERY = "WaitForRecovery"
 _DRAIN = "HoldAndDrain"
 
 
-def held(draft: Draft, view: WorkloadView) -> bool:
+def reconcile_reserved(draft: Draft, view: WorkloadView) -> bool:
     """Process a Workload with a reservation, in Kueue's order."""
     if not draft.current.reserved:
         return False
     return any(step(draft, view) for step in _STEPS)
 
 
-def checks_answered(draft: Draft, view: WorkloadView) -> bool:
+def apply_check_states(draft: Draft, view: WorkloadView) -> bool:
     """Deactivate a Workload with a rejected check; evict one with a check in Retry."""
     if not draft.active or draft.current.true("Evicted"):
         return False
@@ -93,14 +93,14 @@ def checks_answered(draft: Draft, view: WorkloadView) -> bool:
     return bool(rejected or retried)
 
 
-def local_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
+def evict_from_stopped_local_queue(draft: Draft, view: WorkloadView) -> bool:
     queue = view.local_queue
     drained = queue is not None and queue.stop_policy == _DRAIN
     reason = EvictionReason.LOCAL_QUEUE_STOPPED
-    return _stopped(draft, view, local_obstacle(view), reason if drained else None)
+    return _evict_from_stopped(draft, view, local_obstacle(view), reason if drained else None)
 
 
-def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
+def evict_from_stopped_cluster_queue(draft: Draft, view: WorkloadView) -> bool:
     queue = view.cluster_queue
     if queue is not None and queue.stop_policy == "None" and not queue.deleting:
         # A ClusterQueue that is inactive because of a missing flavor or check admits nothing new.
@@ -110,10 +110,10 @@ def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
     why = cluster_obstacle(view)
     if queue is not None and queue.deleting and queue.stop_policy == "None":
         why = WaitReason.MISCONFIGURED, f"ClusterQueue {queue.name} is being deleted"
-    return _stopped(draft, view, why, reason if drained else None)
+    return _evict_from_stopped(draft, view, why, reason if drained else None)
 
 
-def pods_late(draft: Draft, view: WorkloadView) -> bool:
+def enforce_pods_ready_timeout(draft: Draft, view: WorkloadView) -> bool:
     """Evict a Workload whose pods are not ready in time; deactivate it after too many attempts.
 
     One that this pass admits is left to the next pass: its job has to start first.
@@ -139,7 +139,7 @@ def pods_late(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
+def enforce_maximum_execution_time(draft: Draft, view: WorkloadView) -> bool:
     left_s = remaining_s(draft.obj, draft.now)
     if left_s is None or not draft.active or draft.current.true("Evicted") or view.variant:
         return False
@@ -195,7 +195,7 @@ def evict(
     draft.add(*eviction_event(obj, reason, message))
 
 
-def _stopped(
+def _evict_from_stopped(
     draft: Draft, view: WorkloadView, obstacle: Why | None, drained: EvictionReason | None
 ) -> bool:
     """Withdraw the reservation of a Workload that is not admitted; evict an admitted one if the
@@ -221,9 +221,9 @@ def _named(checks: list[AdmissionCheckState]) -> str:
 
 
 _STEPS: tuple[Callable[[Draft, WorkloadView], bool], ...] = (
-    checks_answered,
-    local_queue_stopped,
-    cluster_queue_stopped,
-    pods_late,
-    ran_too_long,
+    apply_check_states,
+    evict_from_stopped_local_queue,
+    evict_from_stopped_cluster_queue,
+    enforce_pods_ready_timeout,
+    enforce_maximum_execution_time,
 )

@@ -18,7 +18,7 @@ from .admission import released_status, reserve
 from .draft import Draft, PassResult
 from .eviction import evicted_status, eviction_event
 from .lifecycle_view import VariantsView
-from .variant_pass import VariantPass, gate_opened
+from .variant_pass import VariantPass, open_preemption_gate
 from .variants import (
     BY_PARENT,
     BY_VARIANTS,
@@ -39,7 +39,7 @@ def reconcile_variants(view: VariantsView, now: float) -> PassResult:
     return variant_pass.done()
 
 
-def strays_deleted(variant_pass: VariantPass) -> bool:
+def delete_orphaned_variants(variant_pass: VariantPass) -> bool:
     """Delete variants whose parent no longer exists."""
     parent = variant_pass.view.parent
     uid = parent.obj.metadata.uid if parent is not None else ""
@@ -50,7 +50,7 @@ def strays_deleted(variant_pass: VariantPass) -> bool:
     return parent is None or parent.deleting
 
 
-def finished(variant_pass: VariantPass) -> bool:
+def finish_variants(variant_pass: VariantPass) -> bool:
     """Finish the variants of a finished parent."""
     end = _condition(variant_pass.parent, "Finished")
     if end is None:
@@ -61,7 +61,7 @@ def finished(variant_pass: VariantPass) -> bool:
     return True
 
 
-def without_policy(variant_pass: VariantPass) -> bool:
+def delete_variants_without_policy(variant_pass: VariantPass) -> bool:
     """Delete variants if the queue does not admit concurrently. An unknown queue ends the pass."""
     if variant_pass.policy is not None:
         return not is_parent(variant_pass.parent.obj.metadata)
@@ -71,7 +71,7 @@ def without_policy(variant_pass: VariantPass) -> bool:
     return True
 
 
-def one_for_each_flavor(variant_pass: VariantPass) -> None:
+def sync_variants_with_flavors(variant_pass: VariantPass) -> None:
     tried = {flavor_of(each.current) for each in variant_pass.variants}
     for flavor in variant_pass.flavors:
         if flavor not in tried:
@@ -82,7 +82,7 @@ def one_for_each_flavor(variant_pass: VariantPass) -> None:
             variant_pass.drop(each, f"the ClusterQueue no longer has flavor {flavor}")
 
 
-def in_line(variant_pass: VariantPass) -> None:
+def sync_variant_specs(variant_pass: VariantPass) -> None:
     """Update variants to the spec of their parent."""
     for each in list(variant_pass.variants):
         patch = behind(variant_pass.parent.current, each.current)
@@ -92,7 +92,7 @@ def in_line(variant_pass: VariantPass) -> None:
             each.patch(patch)
 
 
-def late_pods_followed(variant_pass: VariantPass) -> None:
+def evict_variant_with_late_pods(variant_pass: VariantPass) -> None:
     """Evict the admitted variant of a parent whose pods were not ready in time."""
     evicted = _condition(variant_pass.parent, "Evicted")
     if evicted is None or evicted.reason != BY_PARENT:
@@ -112,7 +112,7 @@ def late_pods_followed(variant_pass: VariantPass) -> None:
             each.write(status | ({"requeueState": delay} if delay else {}))
 
 
-def evictions_settled(variant_pass: VariantPass) -> None:
+def release_evicted_variants(variant_pass: VariantPass) -> None:
     """Release the quota of evicted variants, for the parent's own variant only after the parent."""
     parent, own = variant_pass.parent, variant_pass.own
     runs = parent.current.reserved
@@ -137,7 +137,7 @@ def _evict(parent: Draft, own: Draft | None) -> None:
     parent.add(*eviction_event(parent.obj, reason, message))
 
 
-def active_as_useful(variant_pass: VariantPass) -> None:
+def sync_variant_activity(variant_pass: VariantPass) -> None:
     """Deactivate variants that can no longer be admitted, and activate the others."""
     for each in variant_pass.variants:
         wanted, why = _useful(variant_pass, each)
@@ -169,7 +169,7 @@ def _useful(variant_pass: VariantPass, draft: Draft) -> tuple[bool, str]:
     return True, f"Its flavor is preferred to that of variant {name}, which is admitted"
 
 
-def brought_back(variant_pass: VariantPass) -> None:
+def requeue_migrated_variant(variant_pass: VariantPass) -> None:
     """Requeue a variant that was migrated away if no preferred variant was admitted."""
     if variant_pass.winner is not None or any(
         _expects_room(each) for each in variant_pass.variants
@@ -186,7 +186,7 @@ def _expects_room(draft: Draft) -> bool:
     return reserved is not None and reserved.reason == WaitReason.WAITING_FOR_PREEMPTED
 
 
-def admission_taken(variant_pass: VariantPass) -> None:
+def sync_parent_admission(variant_pass: VariantPass) -> None:
     """Admit the parent with the admission of its admitted variant."""
     parent, winner = variant_pass.parent, variant_pass.winner
     if winner is None or winner.current.true("Evicted") or parent.current.reserved:
@@ -209,7 +209,7 @@ def _set_aside(draft: Draft) -> str | None:
     return found.reason if found is not None and found.status == "False" else None
 
 
-def pods_followed(variant_pass: VariantPass) -> None:
+def sync_pods_to_variant(variant_pass: VariantPass) -> None:
     """Copy PodsReady and reclaimable pods from the parent to its admitted variant."""
     parent, own = variant_pass.parent, variant_pass.own
     if own is None or not parent.current.reserved:
@@ -235,16 +235,16 @@ def _before(one: Condition | None, other: Condition) -> bool:
 
 
 _STEPS: tuple[Step, ...] = (
-    strays_deleted,
-    finished,
-    without_policy,
-    one_for_each_flavor,
-    in_line,
-    late_pods_followed,
-    evictions_settled,
-    active_as_useful,
-    brought_back,
-    admission_taken,
-    pods_followed,
-    gate_opened,
+    delete_orphaned_variants,
+    finish_variants,
+    delete_variants_without_policy,
+    sync_variants_with_flavors,
+    sync_variant_specs,
+    evict_variant_with_late_pods,
+    release_evicted_variants,
+    sync_variant_activity,
+    requeue_migrated_variant,
+    sync_parent_admission,
+    sync_pods_to_variant,
+    open_preemption_gate,
 )

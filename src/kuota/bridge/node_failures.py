@@ -190,14 +190,14 @@ def suspicious(node: Node | None) -> bool:
     return node is None or not is_true(node.status.conditions, "Ready") or bool(node.spec.taints)
 
 
-def concerned(stored: StoredWorkload) -> bool:
+def affected_by_node_failures(stored: StoredWorkload) -> bool:
     """Whether failures of nodes matter to a Workload: it runs, and was not evicted."""
     return not stored.true("Finished") and not stored.true("Evicted")
 
 
 def assigned_nodes(stored: StoredWorkload) -> list[str]:
     """Return the nodes that an admitted Workload runs on, if its topology has hostnames."""
-    if not stored.true("Admitted") or not concerned(stored):
+    if not stored.true("Admitted") or not affected_by_node_failures(stored):
         return []
     found: dict[str, None] = {}
     for each in _assignments(stored.obj):

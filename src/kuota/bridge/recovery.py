@@ -39,7 +39,7 @@ class Recovery(Struct):
     requeue_after_s: float | None = None
 
 
-def concerned(pod: Pod) -> bool:
+def is_recoverable(pod: Pod) -> bool:
     """Whether a pod may be deleted: it is managed, opted in, and terminating."""
     meta = pod.metadata
     managed = meta.label(_MANAGED) == "true" or bool(meta.label(_POD_SET))
@@ -49,7 +49,7 @@ def concerned(pod: Pod) -> bool:
 
 def recovery(pod: Pod, node: Node | None, now: float) -> Recovery:
     """Return what to do with a pod now."""
-    if not concerned(pod):
+    if not is_recoverable(pod):
         return Recovery()
     left_s = _due(pod.metadata.deletion_timestamp) - now
     if left_s > 0:

@@ -102,7 +102,7 @@ ALONE_S = 300.0
 """How long one variant may preempt before the next one may."""
 
 
-def gate_opened(variant_pass: VariantPass) -> None:
+def open_preemption_gate(variant_pass: VariantPass) -> None:
     """Open the preemption gate of the next variant, if it is due."""
     waiting = [
         each for each in variant_pass.variants if _waits(each, variant_pass.view.config.gates)

@@ -115,7 +115,7 @@ class Driver:
             reports = self._tasks.create_task(self._reports.run(self.busy))
             while not self._finished:
                 await self._next_fact()
-                await self.settle()
+                await self.run_cycles()
             reports.cancel()
 
     async def finish(self) -> None:
@@ -126,7 +126,7 @@ class Driver:
         while self._writes:
             await asyncio.wait(self._writes)
 
-    async def settle(self) -> None:
+    async def run_cycles(self) -> None:
         """Run cycles until they bring nothing new."""
         quiescence = Quiescence()
         while True:

@@ -151,10 +151,10 @@ class JobCaches:
             yield from list(self._groups_of(at, obj)) or [JobKey(at, key_of(obj))]
         yield from self._parents_of(at, obj)
 
-    def concerned(
+    def jobs_affected_by(
         self, at: GroupKind, old: Json | None, new: Json | None
     ) -> Iterator[tuple[JobKey, bool]]:
-        """Yield the jobs that a change of an object concerns, and whether they are composed."""
+        """Yield the jobs that a change of an object affects, and whether they are composed."""
         composed = [each for each in self._composed if each.member == at]
         idle = {
             _at(each)

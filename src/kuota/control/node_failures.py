@@ -20,8 +20,8 @@ from kuota.bridge.job_pass.slices import chain_name
 from kuota.bridge.node_failures import (
     TERMINATED_EVENT,
     NodeView,
+    affected_by_node_failures,
     assigned_nodes,
-    concerned,
     recheck_in_s,
     recorded,
     suspicious,
@@ -117,12 +117,12 @@ class NodeFailures:
         async with self._sender.locks.hold(key):
             cached = self._cache.workload(key)
             stored = cached.value if cached is not None else None
-            if stored is None or stored.deleting or not concerned(stored):
+            if stored is None or stored.deleting or not affected_by_node_failures(stored):
                 return
             found = verdict(view, stored.obj, self._pods_of(stored))
             await self._sender.send(recorded(stored, view.name, found.health, view.now).effects)
             after = self._cache.workload(key)
-        evicted = after is None or after.value is None or not concerned(after.value)
+        evicted = after is None or after.value is None or not affected_by_node_failures(after.value)
         for pod in found.terminate if not evicted else ():
             await self._terminate(pod, view)
 
@@ -168,7 +168,7 @@ class NodeFailures:
             self.queue.add(known.metadata.name)
 
     def _pod(self, old: Json | None, new: Json | None) -> None:
-        for name in _concerned_nodes(new or old or {}, deleted=new is None):
+        for name in _affected_nodes(new or old or {}, deleted=new is None):
             self.queue.add_after(name, BATCH_S)
 
 
@@ -184,7 +184,7 @@ def _state(node: Node) -> tuple[object, ...]:
     return node.status.conditions, node.spec.taints
 
 
-def _concerned_nodes(obj: Json, *, deleted: bool) -> Iterator[str]:
+def _affected_nodes(obj: Json, *, deleted: bool) -> Iterator[str]:
     """Yield the node that a placed pod waits for, or the one that it leaves."""
     if not topology_annotated(child(obj, "metadata", "annotations")):
         return

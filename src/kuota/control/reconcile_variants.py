@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kuota.api.base import Key
-from kuota.bridge.changes import settled
+from kuota.bridge.changes import only_status_changed
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.lifecycle_variants import reconcile_variants
 from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsView
@@ -102,11 +102,11 @@ class VariantReconciler:
             del self._variants[parent]
 
     def _local_queue(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
-        if new is not None and not _settled(old, new):
+        if new is not None and not _only_status_changed(old, new):
             self._add_waiting(new.key)
 
     def _cluster_queue(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
-        if new is None or _settled(old, new):
+        if new is None or _only_status_changed(old, new):
             return
         for local in self._engine.queues.local_queues_of(new.key.name):
             self._add_waiting(local)
@@ -117,5 +117,5 @@ class VariantReconciler:
                 self.queue.add(cached.key)
 
 
-def _settled(old: CachedObject[Any] | None, new: CachedObject[Any]) -> bool:
-    return settled(old.json if old is not None else None, new.json)
+def _only_status_changed(old: CachedObject[Any] | None, new: CachedObject[Any]) -> bool:
+    return only_status_changed(old.json if old is not None else None, new.json)

@@ -8,7 +8,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.core import Node, Pod
 from kuota.api.rules.metadata import annotation
-from kuota.bridge.recovery import REASON, SAFE, concerned, recovery, unreachable
+from kuota.bridge.recovery import REASON, SAFE, is_recoverable, recovery, unreachable
 from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -75,22 +75,22 @@ class PodRecovery:
         return None
 
     def _pod(self, old: Json | None, new: Json | None) -> None:
-        if new is not None and _concerned(new):
+        if new is not None and _is_recoverable(new):
             self._queue.add(key_of(new))
 
     def _node(self, old: Node | None, new: Node | None) -> None:
         if new is None or not unreachable(new):
             return
         for pod in self._pods.indexed(ON_NODE, new.key.name):
-            if _concerned(pod):
+            if _is_recoverable(pod):
                 self._queue.add(key_of(pod))
 
 
-def _concerned(pod: Json) -> bool:
+def _is_recoverable(pod: Json) -> bool:
     if annotation(pod, SAFE) != "true":
         return False
     try:
-        return concerned(msgspec.convert(pod, Pod))
+        return is_recoverable(msgspec.convert(pod, Pod))
     except ValueError as error:
         report("translation", error, f"pod {key_of(pod)} cannot be translated; it is not deleted")
         return False

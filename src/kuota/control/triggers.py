@@ -13,8 +13,8 @@ from kuota.bridge.changes import (
     checks_of,
     finalizer_changes,
     flavors_of,
+    only_status_changed,
     revalued,
-    settled,
     unreferenced,
 )
 from kuota.bridge.draft import StoredWorkload
@@ -99,7 +99,7 @@ class Triggers:
 
         A pass over a composed job reads all its members, so their changes are collected.
         """
-        for job, composed in self._cache.job_caches.concerned(kind, old, new):
+        for job, composed in self._cache.job_caches.jobs_affected_by(kind, old, new):
             self._jobs.add_after(job, MEMBERS_S if composed else 0)
 
     def _referred(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
@@ -149,13 +149,13 @@ class Triggers:
     def _local_queue(self, old: Change, new: Change) -> None:
         key = _either(old, new).key
         self._mark((kinds.LOCAL_QUEUES, key))
-        if not _settled(old, new):
+        if not _only_status_changed(old, new):
             self._add(self._workloads, (each.key for each in self._cache.workloads_in(key)))
 
     def _cluster_queue(self, old: Change, new: Change) -> None:
         key, state = _either(old, new).key, self._engine.state
         self._mark((kinds.CLUSTER_QUEUES, key))
-        if _settled(old, new):
+        if _only_status_changed(old, new):
             return
         self._queue_changed(key.name)
         before, after = _value(old), _value(new)
@@ -173,7 +173,7 @@ class Triggers:
             self._mark((kinds.RESOURCE_FLAVORS, Key("", name)))
         if new is None:
             self._topology_released(old)
-        if not _settled(old, new):
+        if not _only_status_changed(old, new):
             for queue in self._engine.state.by_flavor.of(name):
                 self._queue_changed(queue)
 
@@ -228,9 +228,9 @@ def _either(old: Change, new: Change) -> CachedObject[Any]:
     return cached
 
 
-def _settled(old: Change, new: Change) -> bool:
+def _only_status_changed(old: Change, new: Change) -> bool:
     """Whether only the status changed, which the controllers themselves write."""
-    return settled(_json(old), _json(new))
+    return only_status_changed(_json(old), _json(new))
 
 
 def _json(change: Change) -> Json | None:

@@ -203,13 +203,15 @@ class ConsumedUsage:
         account.fresh = False
 
     def push(self, local_queue: Key, workload: Key, requests: Requests) -> None:
-        """Charge a workload that just got quota, as a penalty until the admission is settled."""
+        """Charge a workload that just got quota, as a penalty until it is admitted."""
         account = self._account(local_queue)
         part = alpha(self._policy.sampling_s, self._policy.half_life_s)
         account.penalties[workload] = _scaled(in_nanos(requests), part)
         account.usage = None
 
-    def settle(self, local_queue: Key, workload: Key, admitted: Requests, now: Instant) -> None:
+    def apply_penalty(
+        self, local_queue: Key, workload: Key, admitted: Requests, now: Instant
+    ) -> None:
         """Add the penalty of an admitted workload to the usage. Later calls have no effect."""
         account = self._accounts.get(local_queue)
         penalty = account.penalties.pop(workload, None) if account is not None else None

@@ -51,7 +51,7 @@ def placed(
     Pods whose placement is delayed are marked so. With a `replaced` slice, its pods keep their
     places.
     """
-    if assignment.mode is AssignmentMode.NO_FIT or not _concerned(workload, queue, snapshot):
+    if assignment.mode is AssignmentMode.NO_FIT or not _uses_topology(workload, queue, snapshot):
         return assignment
     found = PlacementRequests(assignment, workload, queue, snapshot, replaced)
     if found.faults:
@@ -96,7 +96,7 @@ def _delayed(assignment: WorkloadAssignment, names: Collection[str]) -> Workload
     return replace(assignment, pod_sets=pod_sets)
 
 
-def _concerned(workload: Workload, queue: Queue, snapshot: Snapshot) -> bool:
+def _uses_topology(workload: Workload, queue: Queue, snapshot: Snapshot) -> bool:
     """A fast check that skips queues without topology."""
     plain = not snapshot.topologies and queue.spec.groups
     if plain and all(each.topology is None for each in workload.pod_sets):
@@ -251,7 +251,7 @@ def placement_test(
     replaced: ChargedWorkload | None = None,
 ) -> Callable[[], bool] | None:
     """Return a test whether the pods can be placed now, or None if none has to be placed."""
-    if not _concerned(workload, queue, snapshot):
+    if not _uses_topology(workload, queue, snapshot):
         return None
     found = PlacementRequests(assignment, workload, queue, snapshot, replaced)
     if not found.requests:
@@ -272,7 +272,7 @@ def placed_after(
     Without victims, it reserves what it would get in an empty cluster, so that workloads of lower
     priority do not take the places and are preempted in the next cycle.
     """
-    if not _concerned(workload, queue, snapshot) or workload.replaces_nodes:
+    if not _uses_topology(workload, queue, snapshot) or workload.replaces_nodes:
         return assignment
     found = PlacementRequests(assignment, workload, queue, snapshot, replaced)
     if not found.requests:

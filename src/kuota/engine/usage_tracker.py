@@ -14,13 +14,13 @@ from .state import State
 
 
 def penalty_lapses(old: Workload, new: Workload | None) -> bool:
-    """Whether the change means that a pending penalty will never be settled."""
+    """Whether the change means that a pending penalty will never be applied."""
     if new is None or new.queue != old.queue or new.finished:
         return True
     return not new.active and new.reservation is None
 
 
-def penalty_settles(old: Workload, new: Workload) -> bool:
+def penalty_applies(old: Workload, new: Workload) -> bool:
     """Whether the change means that the workload was admitted."""
     return new.admitted and not old.admitted and new.active and not new.finished
 
@@ -65,14 +65,14 @@ class UsageTracker:
         return self.consumed_usage is not None and usage_based and workload.reservation is None
 
     def follow(self, old: Workload | None, new: Workload, now: Instant) -> None:
-        """Settle or drop the penalty of a workload, depending on the change."""
+        """Apply or drop the penalty of a workload, depending on the change."""
         if self.consumed_usage is None or old is None or new.is_parent:
             return
         if penalty_lapses(old, new):
             self.drop(old)
-        elif penalty_settles(old, new):
+        elif penalty_applies(old, new):
             queue = new.local_queue
-            self.consumed_usage.settle(queue, new.key, self._admitted(queue), now)
+            self.consumed_usage.apply_penalty(queue, new.key, self._admitted(queue), now)
 
     def drop(self, workload: Workload) -> None:
         """Drop the penalty of a workload that will not be admitted."""

@@ -12,7 +12,7 @@ from kuota.api.gates import Gates
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Event, Patch, StatusPatch
 from kuota.bridge.job_pass.job_pass import JobPass
-from kuota.bridge.job_pass.steps import evicted as evict
+from kuota.bridge.job_pass.steps import stop_evicted as evict
 from kuota.bridge.jobs.composable import composed, members_of
 from kuota.bridge.jobs.pod_group import PodGroup
 from kuota.bridge.lifecycle_view import JobView

@@ -17,7 +17,13 @@ from kuota.api.base import Key
 from kuota.api.merge_patch import merged
 from kuota.api.quantity import canonical, parse
 from kuota.api.workload import Workload
-from kuota.bridge.changes import finalizer_changes, flavors_of, revalued, settled, unreferenced
+from kuota.bridge.changes import (
+    finalizer_changes,
+    flavors_of,
+    only_status_changed,
+    revalued,
+    unreferenced,
+)
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle_checks import followers
@@ -34,7 +40,7 @@ FIVE_MINUTES_S = 300.0
 @suite("controller/core-TestCohortReconcilerFilters")
 def cohort_changed(run: Run) -> None:
     old, new = whole(run.inputs["old"]), whole(run.inputs["new"])
-    same(run.expected["want"], not settled(old, new))
+    same(run.expected["want"], not only_status_changed(old, new))
 
 
 @suite("controller/core-TestWorkloadPriorityClassPredicates")
@@ -205,7 +211,7 @@ def _recall(run: Run, usage: ConsumedUsage | None, key: Key) -> None:
         usage.decay(key, {}, since)
     elif since is not None:
         usage.push(key, Key("", "settled"), _asking(run, used))
-        usage.settle(key, Key("", "settled"), {}, since)
+        usage.apply_penalty(key, Key("", "settled"), {}, since)
     if pending:
         penalty = {name: parse(text) for name, text in pending.items()}
         usage.push(key, Key("", "pending"), _asking(run, penalty))

@@ -71,7 +71,7 @@ class Store:
     def get(self, resource: Resource, key: Key) -> Json | None:
         return self.objects.get((resource.kind, key))
 
-    def concerning(self, resource: Resource, workload: Key) -> list[Json]:
+    def for_workload(self, resource: Resource, workload: Key) -> list[Json]:
         assert resource == PROVISIONING_REQUESTS
         listed = (each for (kind, _), each in self.objects.items() if kind == resource.kind)
         return [each for each in listed if workload in owning_workloads(each)]
@@ -313,7 +313,10 @@ def active_or_last(run: Run) -> None:
     store.put([shared["baseConfig"]])
     store.put(run.inputs.get("requests"))
     check = convert(shared["baseCheck"], AdmissionCheck)
-    config, owned = configuration(check, store), store.concerning(PROVISIONING_REQUESTS, stored.key)
+    config, owned = (
+        configuration(check, store),
+        store.for_workload(PROVISIONING_REQUESTS, stored.key),
+    )
     name = check.metadata.name
     request = last_request(stored, name, config, owned) if is_needed(stored, config) else None
     same(run.expected["wantResult"], {name: request} if request is not None else {})

@@ -25,7 +25,7 @@ NO_PODS = "NoPodSets"
 """The reason of the event about a job without pods."""
 
 
-def created(job_pass: JobPass) -> None:
+def create_workload(job_pass: JobPass) -> None:
     """Create the Workload, unless the job still has pods, which would run without quota.
 
     The pods of an elastic job have quota if the new slice replaces another one. A job that names a
@@ -39,7 +39,7 @@ def created(job_pass: JobPass) -> None:
     if named:
         job_pass.fault = f"workload {named} not found"
         return
-    new = constructed(job_pass)
+    new = construct_workload(job_pass)
     if new is None:
         return
     key = Key(job_pass.key.namespace, child(new, "metadata")["name"])
@@ -47,7 +47,7 @@ def created(job_pass: JobPass) -> None:
     job_pass.record_event("CreatedWorkload", f"Created workload {key}")
 
 
-def follow(job_pass: JobPass, stored: StoredWorkload) -> None:
+def sync_workload(job_pass: JobPass, stored: StoredWorkload) -> None:
     """Update the admission gates and the priority of a Workload from the job."""
     if stored.true("Finished") or stored.deleting:
         return
@@ -92,7 +92,7 @@ def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
     }
 
 
-def constructed(job_pass: JobPass) -> Json | None:
+def construct_workload(job_pass: JobPass) -> Json | None:
     """Construct the Workload of the job; None with a fault or a refusal if that is impossible."""
     config, kind = job_pass.view.config, job_pass.kind
     if isinstance(kind, ComposableJob):

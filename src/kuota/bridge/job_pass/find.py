@@ -14,14 +14,14 @@ from kuota.api.rules.report import child, elements, mapping, text
 from ..draft import StoredWorkload
 from ..inbound_workload import replaces
 from ..jobs.composable import ComposableJob, members_of
-from .construct import NO_MATCH, constructed, follow
+from .construct import NO_MATCH, construct_workload, sync_workload
 from .find_slice import SliceSearchResult, find_slice
 from .job_pass import JobPass
 from .match import controlled, matched, prebuilt_name
 from .workload import owned_by
 
 
-def found(job_pass: JobPass) -> bool:
+def find_workload(job_pass: JobPass) -> bool:
     """Find the job's Workload and update it. Returns true if others are deleted first."""
     if prebuilt_name(job_pass.job, job_pass.view.config.gates):
         _find_prebuilt(job_pass)
@@ -30,11 +30,11 @@ def found(job_pass: JobPass) -> bool:
         slice_ = find_slice(job_pass)
         if slice_ is not SliceSearchResult.NO_MATCH:
             return slice_ is SliceSearchResult.WAIT
-    surplus = _sorted_out(job_pass)
+    surplus = _select_workload(job_pass)
     if job_pass.refused:
         return True
     outdated = None if job_pass.workload is not None else _updatable(job_pass, surplus)
-    if job_pass.workload is None and not _at_rest(job_pass):
+    if job_pass.workload is None and not _suspended_or_ended(job_pass):
         only = surplus[0] if len(surplus) == 1 else job_pass.chain.charged
         if not job_pass.stop(only, NO_MATCH, "No workload matches the job"):
             # The original pod template is known only from the Workload, so it has to stay.
@@ -48,19 +48,19 @@ def found(job_pass: JobPass) -> bool:
     if outdated is not None:
         _update(job_pass, outdated)
     elif job_pass.workload is not None:
-        follow(job_pass, job_pass.workload)
+        sync_workload(job_pass, job_pass.workload)
     # Despite a fault, a job with a Workload may have to be stopped.
     return bool(job_pass.refused) or bool(job_pass.fault and job_pass.workload is None)
 
 
-def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
+def _select_workload(job_pass: JobPass) -> list[StoredWorkload]:
     """Select the first Workload that matches the job, and return the others.
 
     Finished slices of an elastic job are neither.
     """
     config, kind = job_pass.view.config, job_pass.kind
     if isinstance(kind, ComposableJob):
-        return _composed(job_pass, kind)
+        return _select_workload_of_group(job_pass, kind)
     surplus: list[StoredWorkload] = []
     for stored in job_pass.view.workloads:
         if job_pass.elastic and stored.true("Finished"):
@@ -73,7 +73,7 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
     return surplus
 
 
-def _composed(job_pass: JobPass, kind: ComposableJob) -> list[StoredWorkload]:
+def _select_workload_of_group(job_pass: JobPass, kind: ComposableJob) -> list[StoredWorkload]:
     """Select the Workload of a composed job, and return it if it is outdated.
 
     All members become owners of the Workload, and members that it does not cover are removed.
@@ -117,7 +117,7 @@ def _updatable(job_pass: JobPass, surplus: list[StoredWorkload]) -> StoredWorklo
     return first if kind.suspended(job) else None
 
 
-def _at_rest(job_pass: JobPass) -> bool:
+def _suspended_or_ended(job_pass: JobPass) -> bool:
     """Whether the job is suspended or has ended."""
     kind, job = job_pass.kind, job_pass.job
     return kind.suspended(job) or kind.end(job) is not None
@@ -125,7 +125,7 @@ def _at_rest(job_pass: JobPass) -> bool:
 
 def _update(job_pass: JobPass, outdated: StoredWorkload) -> None:
     """Update the Workload to the spec of the job, unless that spec is invalid."""
-    new = constructed(job_pass)
+    new = construct_workload(job_pass)
     if new is None:
         return
     before, after = child(outdated.json, "spec"), child(new, "spec")

@@ -13,7 +13,7 @@ from ..draft import StoredWorkload
 from ..inbound_workload import REPLACED
 from ..jobs.kind import JobWithRecordedSize, PodSetsUnknown
 from ..jobs.topology_request import TopologyRequestError
-from .construct import NO_MATCH, follow
+from .construct import NO_MATCH, sync_workload
 from .job_pass import JobPass
 from .match import controlled, matched
 from .slices import closed, closed_names, counts_of, normalized, resized, scaled_down, unfinished
@@ -42,7 +42,7 @@ def find_slice(job_pass: JobPass) -> SliceSearchResult:
     own = [each for each in job_pass.view.workloads if controlled(each, kind, job, gates)]
     _forget_closed(job_pass, own)
     chain = job_pass.chain = normalized(unfinished(own))
-    if not _surplus_finished(job_pass):
+    if not _finish_surplus(job_pass):
         return SliceSearchResult.WAIT
     if chain.selected is None:
         return _first_slice(job_pass, own)
@@ -60,7 +60,7 @@ def find_slice(job_pass: JobPass) -> SliceSearchResult:
     _resize(job_pass, chain.selected)
     for each in (job_pass.workload, *job_pass.other_slices):
         if each is not None:
-            follow(job_pass, each)
+            sync_workload(job_pass, each)
     return (
         SliceSearchResult.WAIT
         if job_pass.fault and job_pass.workload is None
@@ -90,7 +90,7 @@ def _forget_closed(job_pass: JobPass, own: list[StoredWorkload]) -> None:
                 draft.drop_finalizer()
 
 
-def _surplus_finished(job_pass: JobPass) -> bool:
+def _finish_surplus(job_pass: JobPass) -> bool:
     """Finish the surplus slices. Returns false while pods still use the quota of one of them.
 
     Such a slice was evicted, and no other slice has quota for the pods that it started.

@@ -27,8 +27,8 @@ from ..jobs.kind import JobWithHold, JobWithReclaimablePods, JobWithSkip, PodSet
 from ..jobs.topology_request import TopologyRequestError
 from ..lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
 from ..lifecycle_view import JobView
-from .construct import created
-from .find import found
+from .construct import create_workload
+from .find import find_workload
 from .injections import attributed, cost_labels, injections
 from .job_pass import JobPass
 from .reclaimable import limited, reclaimable_status
@@ -50,7 +50,7 @@ def reconcile_job(view: JobView, now: float) -> PassResult:
     return job_pass.done()
 
 
-def gone(job_pass: JobPass) -> bool:
+def finish_deleted_job(job_pass: JobPass) -> bool:
     """Finish the Workloads of a deleted job, and remove their finalizers and that of the job.
 
     A Workload whose quota is in use stays until the last process has ended. A Workload without
@@ -79,19 +79,19 @@ def _orphaned(stored: StoredWorkload) -> bool:
     return not stored.deleting and any(each.controller for each in owners)
 
 
-def skipped(job_pass: JobPass) -> bool:
+def skip_exempt(job_pass: JobPass) -> bool:
     """Ignore jobs that their kind exempts."""
     kind, job = job_pass.kind, job_pass.view.job
     gates = job_pass.view.config.gates
     return job is not None and isinstance(kind, JobWithSkip) and kind.skipped(job, gates)
 
 
-def elsewhere(job_pass: JobPass) -> bool:
+def skip_unmanaged_namespace(job_pass: JobPass) -> bool:
     """Ignore jobs in namespaces that are not managed, with or without a queue name."""
     return not managed_namespace(job_pass.view.namespace, job_pass.view.config)
 
 
-def nested(job_pass: JobPass) -> bool:
+def suspend_nested(job_pass: JobPass) -> bool:
     """Suspend a job whose managed ancestor is not admitted. It has no Workload of its own."""
     if job_pass.view.nested_too_deep:
         job_pass.record_event(
@@ -123,7 +123,7 @@ def _lacks_quota(job_pass: JobPass, newest: StoredWorkload | None) -> bool:
     return not newest.true("Admitted")
 
 
-def unmanaged(job_pass: JobPass) -> bool:
+def skip_unmanaged(job_pass: JobPass) -> bool:
     view = job_pass.view
     return not claimed(job_pass.kind, job_pass.job, view.namespace, view.config)
 
@@ -139,7 +139,7 @@ def report_conditions(job_pass: JobPass) -> bool:
         return draft.changed
 
 
-def workload_finished(job_pass: JobPass) -> bool:
+def clean_up_finished_workload(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not stored.true("Finished"):
         return False
@@ -153,7 +153,7 @@ def workload_finished(job_pass: JobPass) -> bool:
     return True
 
 
-def workload_deleted(job_pass: JobPass) -> bool:
+def stop_without_workload(job_pass: JobPass) -> bool:
     """Stop the job of a deleted Workload. The next pass creates a new Workload."""
     stored = job_pass.workload
     if stored is None or not stored.deleting:
@@ -166,7 +166,7 @@ def workload_deleted(job_pass: JobPass) -> bool:
     return True
 
 
-def held(job_pass: JobPass) -> bool:
+def release_job_on_hold(job_pass: JobPass) -> bool:
     """Release the quota of a job that is on hold."""
     kind, stored = job_pass.kind, job_pass.workload
     why = kind.on_hold(job_pass.job) if isinstance(kind, JobWithHold) else ""
@@ -181,7 +181,7 @@ def held(job_pass: JobPass) -> bool:
     return True
 
 
-def job_finished(job_pass: JobPass) -> bool:
+def finish_workload(job_pass: JobPass) -> bool:
     over, stored = job_pass.kind.end(job_pass.job), job_pass.workload
     if over is None:
         return False
@@ -195,14 +195,14 @@ def job_finished(job_pass: JobPass) -> bool:
     return True
 
 
-def without_workload(job_pass: JobPass) -> bool:
+def create_missing_workload(job_pass: JobPass) -> bool:
     if job_pass.workload is not None:
         return False
-    created(job_pass)
+    create_workload(job_pass)
     return True
 
 
-def pods_reclaimed(job_pass: JobPass) -> bool:
+def sync_reclaimable_pods(job_pass: JobPass) -> bool:
     """Record the pods that will not run again, so that their quota is released."""
     stored, kind = job_pass.workload, job_pass.kind
     if stored is None or not job_pass.view.config.gates.on(Gate.ReclaimablePods):
@@ -257,7 +257,7 @@ def awaits_start(stored: StoredWorkload, now: float) -> PassResult:
     return draft.done()
 
 
-def evicted(job_pass: JobPass) -> bool:
+def stop_evicted(job_pass: JobPass) -> bool:
     """Stop the job of an evicted Workload, and release the quota when its pods are gone."""
     stored = job_pass.workload
     if stored is None or not stored.true("Evicted"):
@@ -297,7 +297,7 @@ def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float
     job_pass.finalize()
 
 
-def at_rest(job_pass: JobPass) -> bool:
+def start_if_admitted(job_pass: JobPass) -> bool:
     """Start a suspended job whose Workload is admitted, or update its Workload."""
     stored = job_pass.workload
     if stored is None or not job_pass.suspended:
@@ -360,7 +360,7 @@ def _tell_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
         job_pass.record_events("UpdatedAdmissionCheck", "; ".join(changes))
 
 
-def not_admitted(job_pass: JobPass) -> bool:
+def stop_if_not_admitted(job_pass: JobPass) -> bool:
     """Stop a running job that has no quota. Scheduling gates hold the new pods of an elastic job.
 
     They run on while the checks of a slice that has taken over the quota of another are pending.
@@ -376,21 +376,21 @@ def not_admitted(job_pass: JobPass) -> bool:
 
 
 _STEPS: tuple[Step, ...] = (
-    skipped,
-    gone,
-    elsewhere,
-    nested,
-    unmanaged,
-    found,
+    skip_exempt,
+    finish_deleted_job,
+    skip_unmanaged_namespace,
+    suspend_nested,
+    skip_unmanaged,
+    find_workload,
     report_conditions,
-    workload_finished,
-    workload_deleted,
-    held,
-    job_finished,
-    without_workload,
-    pods_reclaimed,
+    clean_up_finished_workload,
+    stop_without_workload,
+    release_job_on_hold,
+    finish_workload,
+    create_missing_workload,
+    sync_reclaimable_pods,
     sync_pods_ready,
-    evicted,
-    at_rest,
-    not_admitted,
+    stop_evicted,
+    start_if_admitted,
+    stop_if_not_admitted,
 )

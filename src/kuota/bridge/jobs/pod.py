@@ -85,13 +85,13 @@ class PodKind(JobKind):
         return obj if managed(obj) or has_parent(obj) else reduced_pod(obj)
 
     def rarely_read(self, obj: Json) -> bool:
-        return at_rest(obj) or not (managed(obj) or has_parent(obj))
+        return has_no_processes(obj) or not (managed(obj) or has_parent(obj))
 
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
         return [pod_set(job, MAIN, 1, gates)]
 
     def suspended(self, job: Json) -> bool:
-        return at_rest(job)
+        return has_no_processes(job)
 
     def suspend(self, job: Json) -> Json:
         """Return the same Pod: a gate cannot be added to an existing one."""
@@ -147,7 +147,7 @@ def unqueued(pod: Json, *, only_with_parent: bool) -> bool:
     return not managed(pod) or (only_with_parent and not has_parent(pod))
 
 
-def at_rest(pod: Json) -> bool:
+def has_no_processes(pod: Json) -> bool:
     """Whether the pod has no processes yet, or no longer."""
     return is_terminated({"status": child(pod, "status")}) or gated(pod)
 
@@ -190,7 +190,7 @@ def terminated(pods: Iterable[Json], cause: StopCause) -> Iterable[Effect]:
     Gated and finished pods are deleted only together with their Workload.
     """
     for pod in pods:
-        if deleting(pod) or (cause.reason != WORKLOAD_DELETED and at_rest(pod)):
+        if deleting(pod) or (cause.reason != WORKLOAD_DELETED and has_no_processes(pod)):
             continue
         key = key_of(pod)
         version = text(child(pod, "metadata").get("resourceVersion"))

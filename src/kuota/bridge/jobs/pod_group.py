@@ -111,7 +111,7 @@ class PodGroup(JobKind):
 
     def suspended(self, job: Json) -> bool:
         """Whether a Pod waits for admission, or has ended and may be replaced."""
-        return pods_of(job).some(lambda each: each.at_rest)
+        return pods_of(job).some(lambda each: each.has_no_processes)
 
     def suspend(self, job: Json) -> Json:
         """Return the same group: a gate cannot be added to an existing Pod."""
@@ -136,7 +136,7 @@ class PodGroup(JobKind):
         deleted = cause.reason == WORKLOAD_DELETED
 
         def stops(each: PodTraits) -> bool:
-            return not each.deleting and (deleted or not each.at_rest)
+            return not each.deleting and (deleted or not each.has_no_processes)
 
         effects = list(terminated(pods_of(job).where(stops), cause))
         return effects + (self.finalize(job) if deleted else [])

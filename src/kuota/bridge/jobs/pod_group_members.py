@@ -48,7 +48,7 @@ class PodTraits(NamedTuple):
         return self.phase in ENDED
 
     @property
-    def at_rest(self) -> bool:
+    def has_no_processes(self) -> bool:
         """Whether the pod has no processes yet, or no longer."""
         return self.ended or self.gated
 

@@ -52,7 +52,7 @@ class Objects(Protocol):
     def get(self, resource: Resource, key: Key) -> Json | None:
         """Return one object; None if it does not exist."""
 
-    def concerning(self, resource: Resource, workload: Key) -> Sequence[Json]:
+    def for_workload(self, resource: Resource, workload: Key) -> Sequence[Json]:
         """Return the objects of a kind that concern a Workload."""
 
     def lacking(self, resource: Resource) -> bool:

@@ -55,7 +55,7 @@ class WatchedObjects:
     def get(self, resource: Resource, key: Key) -> Json | None:
         return self.informers[resource].get(key)
 
-    def concerning(self, resource: Resource, workload: Key) -> list[Json]:
+    def for_workload(self, resource: Resource, workload: Key) -> list[Json]:
         return self.informers[resource].indexed(_WORKLOAD, str(workload))
 
     def lacking(self, resource: Resource) -> bool:
@@ -63,10 +63,10 @@ class WatchedObjects:
 
 
 def _workloads(watched: Watched, obj: Json) -> list[str]:
-    return [str(each) for each in _concerned(watched, obj)]
+    return [str(each) for each in _affected_workloads(watched, obj)]
 
 
-def _concerned(watched: Watched, obj: Json) -> list[Key]:
+def _affected_workloads(watched: Watched, obj: Json) -> list[Key]:
     """Return the Workloads that an object concerns; none if the controller fails to tell them.
 
     An observer must not raise, and the controller may be that of another package.
@@ -224,15 +224,15 @@ class CheckLoop:
         if not self._needed.is_set():
             return  # There is no check of this controller. Its first one enqueues its Workloads.
         for each in (old, new):
-            if each is not None and each.value is not None and self._concerns(each.value):
+            if each is not None and each.value is not None and self._is_relevant(each.value):
                 self.queue.add(each.key)
                 return
 
-    def _concerns(self, stored: StoredWorkload) -> bool:
+    def _is_relevant(self, stored: StoredWorkload) -> bool:
         if self._own_checks(stored):
             return True
         kinds = self.objects.informers
-        return any(self.objects.concerning(each, stored.key) for each in kinds)
+        return any(self.objects.for_workload(each, stored.key) for each in kinds)
 
     def _check(
         self, old: CachedObject[AdmissionCheck] | None, new: CachedObject[AdmissionCheck] | None
@@ -248,7 +248,7 @@ class CheckLoop:
             self._enqueue_all()
             return
         for each in (old, new):
-            for key in _concerned(watched, each) if each is not None else ():
+            for key in _affected_workloads(watched, each) if each is not None else ():
                 self.queue.add(key)
 
     def _enqueue_all(self) -> None:

@@ -172,7 +172,7 @@ class TopologyTree:
         self._homes[node.name] = leaf
         total = summed(leaf.capacity, old[1], -1) if old else leaf.capacity
         self._resize(leaf, summed(total, capacity), leaf.used)
-        self._settle(leaf)
+        self._relocate(leaf)
         self.capacity_time = self.time
 
     def drop(self, node: str) -> None:
@@ -208,7 +208,7 @@ class TopologyTree:
         self.capacity_time = self.time + 1
         if leaf.nodes:
             self._resize(leaf, summed(leaf.capacity, capacity, -1), leaf.used)
-            self._settle(leaf)
+            self._relocate(leaf)
             return
         self._touch(leaf)
         del self.leaves[leaf.id]
@@ -224,7 +224,7 @@ class TopologyTree:
                 observer.removed(domain)
             domain = domain.parent
 
-    def _settle(self, leaf: Leaf) -> None:
+    def _relocate(self, leaf: Leaf) -> None:
         """Move the leaf to where the labels of its node say, and report the change."""
         values = tuple(leaf.node.labels[level] for level in self.levels)
         if values != leaf.values:

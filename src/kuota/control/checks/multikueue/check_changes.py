@@ -16,18 +16,18 @@ from .references import config_name, is_multikueue, lists_others
 
 
 class CheckChanges:
-    """Calls `concerned` with the key of each check whose activity may have changed."""
+    """Calls `on_check` with the key of each check whose activity may have changed."""
 
     def __init__(
-        self, cache: ClusterCache, objects: MultiKueueObjects, concerned: Callable[[Key], None]
+        self, cache: ClusterCache, objects: MultiKueueObjects, on_check: Callable[[Key], None]
     ) -> None:
-        self._cache, self._objects, self._concerned = cache, objects, concerned
+        self._cache, self._objects, self._on_check = cache, objects, on_check
 
     def follow(self) -> None:
         """Report all existing checks, and those that a later change concerns."""
         for each in list(self._cache.checks.values()):
             if each.value is not None and is_multikueue(each.value):
-                self._concerned(each.key)
+                self._on_check(each.key)
         self._objects.configs.observe(self._config)
         self._objects.clusters.observe(self._cluster)
 
@@ -60,4 +60,4 @@ class CheckChanges:
     def _report(self, configs: set[str]) -> None:
         for each in list(self._cache.checks.values()):
             if each.value is not None and config_name(each.value) in configs:
-                self._concerned(each.key)
+                self._on_check(each.key)

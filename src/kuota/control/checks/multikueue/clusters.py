@@ -197,9 +197,9 @@ class ClusterReconciler:
         name = key_of(new or old or {}).name
         self._add_all(lambda cluster: profile_name(cluster) == name)
 
-    def _add_all(self, concerned: Any) -> None:
+    def _add_all(self, selects: Any) -> None:
         for each in self._objects.clusters.values():
-            if each.value is not None and concerned(each.value):
+            if each.value is not None and selects(each.value):
                 self.queue.add(each.key)
 
     async def _watch_secrets(self) -> None:

@@ -119,7 +119,7 @@ class Dispatcher:
         failed = await self._send_all(key, plan.remote)
         if not failed.keys() & set(plan.needs):
             await self._send_here(key, plan.last)
-        self._settle(key, group, plan, failed, now)
+        self._record_outcome(key, group, plan, failed, now)
         return plan.requeue_after_s
 
     def _lingers(self, group: WorkloadGroup, now: float) -> bool:
@@ -189,7 +189,7 @@ class Dispatcher:
         resources = self._cache.resources
         await RemoteSender(cluster, resources, origin, recorder).send(effects)
 
-    def _settle(
+    def _record_outcome(
         self,
         key: Key,
         group: WorkloadGroup,
@@ -197,7 +197,7 @@ class Dispatcher:
         failed: Mapping[str, Exception],
         now: float,
     ) -> None:
-        """Note what a pass did. Raises RetryLater if it has to be repeated."""
+        """Record what a pass did. Raises RetryLater if it has to be repeated."""
         queue = group.local.obj.status.admission
         for cluster in plan.dispatched:
             if cluster not in failed:
@@ -281,7 +281,7 @@ class Dispatcher:
         self._deleted.pop(cached.key, None)
         if not stored.reserved or stored.true("Finished"):
             self._rounds.pop(cached.key, None)
-        if self._groups.concerned(stored):
+        if self._groups.is_dispatched(stored):
             self._known.add(cached.key)
             self.queue.add(cached.key)
         for each in self._siblings(stored):
@@ -331,7 +331,7 @@ class Dispatcher:
     def _add_everything(self) -> None:
         """Enqueue everything: which Workloads are dispatched, and where to, may have changed."""
         for cached in self._cache.workloads.values():
-            if cached.value is not None and self._groups.concerned(cached.value):
+            if cached.value is not None and self._groups.is_dispatched(cached.value):
                 self._known.add(cached.key)
         self._add_all()
 

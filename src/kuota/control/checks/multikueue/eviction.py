@@ -14,7 +14,7 @@ from .winner import admitted_in, keep_only, left_s, recorded_copy, update_copies
 EVICTED_HERE = "EvictedOnManagerCluster"
 
 
-def evicted_here(group_pass: GroupPass) -> bool:
+def stop_evicted(group_pass: GroupPass) -> bool:
     """Stop the job of a Workload that is evicted, and report when it has no pods."""
     if not group_pass.evicted:
         return False
@@ -76,7 +76,7 @@ def _show_no_pods(group_pass: GroupPass) -> None:
         group_pass.write_job_status(job, group.dispatch.idle_status(job))
 
 
-def evicted_there(group_pass: GroupPass) -> bool:
+def evict_with_copy(group_pass: GroupPass) -> bool:
     """Evict a Workload whose copy was evicted, for example by a preemption in its cluster."""
     stored = recorded_copy(group_pass)
     found = group_pass.first_true("Evicted") if not group_pass.recorded else None

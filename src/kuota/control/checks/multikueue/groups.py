@@ -59,7 +59,7 @@ class Groups:
         """Return the readable AdmissionChecks by name."""
         return {each.key.name: each.value for each in self._cache.checks.values() if each.value}
 
-    def concerned(self, stored: StoredWorkload) -> bool:
+    def is_dispatched(self, stored: StoredWorkload) -> bool:
         """Whether a Workload is dispatched, or has copies nevertheless."""
         states = stored.obj.status.admission_checks or ()
         listed = bool(states) and multikueue_state(states, self.checks()) is not None

@@ -13,7 +13,7 @@ from .nomination import nominated, other_checks_ready, skips_nomination
 from .preemption_gates import opened_status, opening
 
 
-def gate_opened(group_pass: GroupPass) -> bool:
+def open_preemption_gate(group_pass: GroupPass) -> bool:
     """Let the cluster preempt others that has been blocked for the longest time."""
     if not group_pass.group.gates.on(Gate.MultiKueueOrchestratedPreemption):
         return False
@@ -32,7 +32,7 @@ def gate_opened(group_pass: GroupPass) -> bool:
     return False
 
 
-def undecided(group_pass: GroupPass) -> bool:
+def postpone_nomination(group_pass: GroupPass) -> bool:
     """Nominate no cluster if one was chosen, or if other checks are not Ready yet."""
     group, obj = group_pass.group, group_pass.local.obj
     if skips_nomination(group.check, obj, elastic=group_pass.elastic):
@@ -40,7 +40,7 @@ def undecided(group_pass: GroupPass) -> bool:
     return group.check is None or not other_checks_ready(obj, group.check.name)
 
 
-def component(group_pass: GroupPass) -> bool:
+def follow_component(group_pass: GroupPass) -> bool:
     """Send all Workloads of a job to one cluster: the one that admitted the first of them.
 
     The Workload with the lowest index is dispatched first, once all of them exist.

@@ -23,12 +23,12 @@ from kuota.api.base import true_condition
 from kuota.bridge.inbound_workload import REPLACED, replaces
 from kuota.bridge.job_pass.slices import end_reason
 
-from .eviction import evicted_here, evicted_there
+from .eviction import evict_with_copy, stop_evicted
 from .group import GroupResult, RemoteCopies, WorkloadGroup
 from .group_pass import EVENT, GroupPass
 from .identity import of_earlier_dispatch
-from .nomination_rules import component, gate_opened, nominate, undecided
-from .winner import copies_updated, settled
+from .nomination_rules import follow_component, nominate, open_preemption_gate, postpone_nomination
+from .winner import run_in_winner, sync_copies
 
 SUCCEEDED = "Succeeded"
 UNFINISHED = frozenset({"OutOfSync", "OwnerNotFound"})
@@ -44,7 +44,7 @@ def reconcile_group(group: WorkloadGroup, now: float) -> GroupResult:
     return group_pass.done()
 
 
-def not_dispatched(group_pass: GroupPass) -> bool:
+def skip_undispatched(group_pass: GroupPass) -> bool:
     """Ignore a Workload without the check, or with a rejected one. It must not have copies."""
     group = group_pass.group
     if group.check is not None and group.check.state != "Rejected":
@@ -54,7 +54,7 @@ def not_dispatched(group_pass: GroupPass) -> bool:
     return True
 
 
-def rejected(group_pass: GroupPass) -> bool:
+def reject_undispatchable(group_pass: GroupPass) -> bool:
     """Reject a Workload whose job cannot be dispatched. It would wait forever."""
     group = group_pass.group
     if group.dispatch is None:
@@ -70,21 +70,21 @@ def rejected(group_pass: GroupPass) -> bool:
     return bool(why)
 
 
-def deleted(group_pass: GroupPass) -> bool:
+def clean_up_deleted(group_pass: GroupPass) -> bool:
     """Remove the copies of a deleted Workload. Garbage collection covers lost clusters."""
     if group_pass.group.deleted:
         _remove_all(group_pass)
     return group_pass.group.deleted
 
 
-def abandoned(group_pass: GroupPass) -> bool:
+def leave_removed_clusters(group_pass: GroupPass) -> bool:
     """Remove the copies from clusters that are not configured."""
     for cluster, remote in group_pass.group.removed.items():
         group_pass.remove(cluster, remote)
     return False
 
 
-def sliced(group_pass: GroupPass) -> bool:
+def skip_inactive_slice(group_pass: GroupPass) -> bool:
     """Ignore a replaced slice of an elastic job, and one that waits to replace another."""
     if not group_pass.elastic:
         return False
@@ -94,7 +94,7 @@ def sliced(group_pass: GroupPass) -> bool:
     return not local.reserved and replaces(local.obj) is not None
 
 
-def cleaned_up(group_pass: GroupPass) -> bool:
+def clean_up_unreserved(group_pass: GroupPass) -> bool:
     """Remove the copies of a Workload that is finished or has no quota."""
     local, group = group_pass.local, group_pass.group
     if not local.true("Finished") and local.reserved:
@@ -105,7 +105,7 @@ def cleaned_up(group_pass: GroupPass) -> bool:
     return True
 
 
-def outlived(group_pass: GroupPass) -> bool:
+def remove_earlier_copies(group_pass: GroupPass) -> bool:
     """Remove copies of earlier dispatches that finished without success.
 
     Such a copy returns with a cluster that was lost, after others were nominated.
@@ -119,7 +119,7 @@ def outlived(group_pass: GroupPass) -> bool:
     return False
 
 
-def finished_there(group_pass: GroupPass) -> bool:
+def finish_with_copy(group_pass: GroupPass) -> bool:
     """Finish a Workload whose copy is finished, as soon as the job has the status of its copy."""
     found = group_pass.first_true("Finished")
     if found is None:
@@ -158,20 +158,20 @@ def _remove_all(group_pass: GroupPass) -> None:
 
 
 _STEPS: tuple[Step, ...] = (
-    not_dispatched,
-    rejected,
-    deleted,
-    abandoned,
-    sliced,
-    cleaned_up,
-    outlived,
-    finished_there,
-    evicted_here,
-    evicted_there,
-    copies_updated,
-    settled,
-    gate_opened,
-    undecided,
-    component,
+    skip_undispatched,
+    reject_undispatchable,
+    clean_up_deleted,
+    leave_removed_clusters,
+    skip_inactive_slice,
+    clean_up_unreserved,
+    remove_earlier_copies,
+    finish_with_copy,
+    stop_evicted,
+    evict_with_copy,
+    sync_copies,
+    run_in_winner,
+    open_preemption_gate,
+    postpone_nomination,
+    follow_component,
     nominate,
 )

@@ -14,7 +14,7 @@ from .copies import outdated, owned, patched, priority_changed
 from .group_pass import EVENT, GroupPass
 
 
-def copies_updated(group_pass: GroupPass) -> bool:
+def sync_copies(group_pass: GroupPass) -> bool:
     update_copies(group_pass)
     return False
 
@@ -56,7 +56,7 @@ def admitted_in(group_pass: GroupPass) -> str | None:
     return found[0] if found is not None else None
 
 
-def settled(group_pass: GroupPass) -> bool:
+def run_in_winner(group_pass: GroupPass) -> bool:
     """Run the job in the cluster that admitted the Workload, and nowhere else."""
     winner = admitted_in(group_pass)
     if winner is None:
@@ -70,7 +70,7 @@ def settled(group_pass: GroupPass) -> bool:
     assert group_pass.group.check is not None
     stored = group_pass.remotes[winner].workload
     assert stored is not None, "an admitted copy exists"
-    _placed(group_pass, stored)
+    _mark_placed(group_pass, stored)
     if group_pass.group.check.state not in ("Retry", "Rejected"):
         _record_winner(group_pass, winner)
     group_pass.draft.requeue_after(group_pass.group.settings.worker_lost_timeout_s)
@@ -94,7 +94,7 @@ def keep_only(group_pass: GroupPass, winner: str) -> None:
             group_pass.remove(cluster, remote)
 
 
-def _placed(group_pass: GroupPass, remote: StoredWorkload) -> None:
+def _mark_placed(group_pass: GroupPass, remote: StoredWorkload) -> None:
     """Mark delayed topology requests as Ready that the cluster has assigned."""
     local = group_pass.local.obj.status.admission
     there = remote.obj.status.admission

@@ -210,7 +210,7 @@ def configuration(check: AdmissionCheck, objects: Objects) -> ProvisioningReques
 def owned_requests(workload: CheckedWorkload) -> list[Json]:
     """Return the requests that belong to this Workload, and not to an earlier one of its name."""
     uid = workload.stored.obj.metadata.uid
-    found = workload.objects.concerning(PROVISIONING_REQUESTS, workload.key)
+    found = workload.objects.for_workload(PROVISIONING_REQUESTS, workload.key)
     return [each for each in found if is_owned_by(each, uid)]
 
 
