@@ -175,6 +175,54 @@ def test_the_priority_class_is_set_on_the_job_which_members_may_change() -> None
     story(scene)
 
 
+HOSTILE_OWNERS = (
+    {"kind": "../blue/workloads/w?x="},
+    {"kind": "Job/../../../blue/jobs"},
+    {"apiVersion": "../v1"},
+    {"apiVersion": "batch/.."},
+    {"apiVersion": "batch/v1?x"},
+    {"apiVersion": "a/b/v1"},
+    {"name": "train/status"},
+    {"name": "../train"},
+    {"name": ".."},
+    {"name": "a%2fb"},
+)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE_OWNERS)
+def test_an_owner_reference_does_not_choose_the_path_of_a_request(hostile: Json) -> None:
+    class Recording:
+        """A client that may do everything, and finds the workload with the hostile reference."""
+
+        def __init__(self) -> None:
+            self.patched: list[Resource] = []
+
+        async def get(self, resource: Resource, key: Key) -> Json:
+            owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": "ok", "uid": "1"}]
+            owners.append(owners[0] | hostile)
+            metadata = {"name": "w", "namespace": "team", "ownerReferences": owners}
+            return {"metadata": metadata, "spec": {}, "value": 7}
+
+        async def patch(self, resource: Resource, key: Key, body: Json) -> Json:
+            self.patched.append(resource)
+            return {}
+
+    async def scene(ground: Ground) -> None:
+        client = Recording()
+        request = ActionRequest(
+            action=ActionName.SET_PRIORITY,
+            kind="Workload",
+            namespace="team",
+            name="w",
+            priority_class="high",
+        )
+        with pytest.raises(Conflict, match="owner reference"):
+            await ground.actions.carry_out(request, "eve", client)
+        assert [] == client.patched
+
+    story(scene)
+
+
 def test_a_workload_without_a_job_gets_class_and_priority_itself() -> None:
     async def scene(ground: Ground) -> None:
         await ground.act(ADMIN, "setPriority", priority_class="low")

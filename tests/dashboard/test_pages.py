@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from dashboard.pods import log, put_pod
 from dashboard.served import Served, serving
 from kuota.dashboard.static_files import StaticFiles
 
@@ -125,3 +127,35 @@ async def raw(served: Served, line: str) -> tuple[int, bytes]:
     answer = await asyncio.wait_for(reader.read(), 10)
     writer.close()
     return int(answer.split(b" ")[1]), answer
+
+
+async def _raw(served: Served, request: str) -> bytes:
+    """All bytes of the response to a request, after which the server closes the connection."""
+    url = urlsplit(served.base)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    head = f"{request} HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\n"
+    writer.write(f"{head}Authorization: Bearer ann-token\r\n\r\n".encode())
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+def test_nothing_follows_the_headers_of_a_response_to_head() -> None:
+    """A proxy would take it for the response to the request of another user."""
+
+    async def work(served: Served) -> None:
+        await put_pod(served, "vision", "train-0")
+        for path, status in (
+            ("stream?view=workloads", 405),
+            ("stream?view=absent", 405),
+            ("logs?namespace=vision&pod=train-0", 405),
+            ("session", 200),
+            ("history", 404),
+        ):
+            answer = await _raw(served, f"HEAD /dashboard/api/{path}")
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode()), path
+            assert answer.endswith(b"\r\n\r\n"), path
+            assert 1 == answer.count(b"\r\n\r\n"), path
+
+    serving(work, logs=log)

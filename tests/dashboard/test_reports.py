@@ -166,7 +166,7 @@ def test_no_report_is_readable_without_signing_in(tmp_path: Path) -> None:
     assert "ann-token" in TOKENS
 
     async def work(served: Served) -> None:
-        paths = [*served.dashboard.dashboard.readers]
+        paths = [*served.dashboard.dashboard.readers, *served.dashboard.dashboard.streams]
         async with served.browser() as browser:
             for path in paths:
                 for headers in (

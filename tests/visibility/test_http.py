@@ -123,14 +123,30 @@ class Stage:
     async def __aexit__(self, *_: object) -> None:
         await self._server.close()
 
-    async def get(
-        self, path: str = LINE, headers: dict[str, str] | None = None, shows: str = ""
-    ) -> tuple[int, Json]:
+    def _tls(self, shows: str) -> ssl.SSLContext:
         trusting = ssl.create_default_context()
         self._serving.configure_trust(trusting)
         if shows:
             self._front.issue_cert(common_name=shows).configure_cert(trusting)
-        connector = aiohttp.TCPConnector(ssl=trusting)
+        return trusting
+
+    async def head(self, path: str, headers: dict[str, str], shows: str) -> bytes:
+        """All bytes of the response to HEAD, after which the server closes the connection."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self._port, ssl=self._tls(shows)
+        )
+        sent = {"Host": "here", "Connection": "close", **headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        writer.write(f"HEAD {path} HTTP/1.1\r\n{lines}\r\n".encode())
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+    async def get(
+        self, path: str = LINE, headers: dict[str, str] | None = None, shows: str = ""
+    ) -> tuple[int, Json]:
+        connector = aiohttp.TCPConnector(ssl=self._tls(shows))
         url = f"https://127.0.0.1:{self._port}{path}"
         async with (
             aiohttp.ClientSession(connector=connector) as session,
@@ -310,6 +326,19 @@ def test_a_log_that_breaks_off_is_not_taken_for_a_complete_one() -> None:
             stage.remote.broken = True
             with pytest.raises(aiohttp.ClientError):
                 await stage.get(f"{REMOTE}/log?pod=j-0", ALICE, shows="front-proxy")
+
+    asyncio.run(story())
+
+
+def test_no_log_follows_the_headers_of_a_response_to_head() -> None:
+    """The API server would take it for the response to the request of another user."""
+
+    async def story() -> None:
+        async with Stage() as stage:
+            answer = await stage.head(f"{REMOTE}/log?pod=j-0", ALICE, "front-proxy")
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.endswith(b"\r\n\r\n")
+            assert b"first" not in answer
 
     asyncio.run(story())
 

@@ -187,11 +187,12 @@ class _Work:
         self._changeable(name)
         value = await self._value(name)
         owners = self._obj["metadata"].get("ownerReferences") or ()
-        for each in owners:
+        jobs = [(_resource(each), str(each.get("name")), each.get("uid")) for each in owners]
+        for resource, job, uid in jobs:
             await self._client.patch(
-                _resource(each),
-                Key(self._obj["metadata"]["namespace"], str(each["name"])),
-                {"metadata": {"labels": {PRIORITY_CLASS: name}, "uid": each.get("uid")}},
+                resource,
+                Key(self._obj["metadata"]["namespace"], job),
+                {"metadata": {"labels": {PRIORITY_CLASS: name}, "uid": uid}},
             )
         if not owners:
             group = WORKLOAD_PRIORITY_CLASSES.group
@@ -290,8 +291,17 @@ def _spec(obj: Json) -> Json:
 
 
 def _resource(reference: Json) -> Resource:
+    """Return the resource of an owner. Raises Conflict if the reference cannot be one.
+
+    Whoever writes the reference must not choose the path of a request: the review of a request is
+    about its resource, namespace and name.
+    """
     group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
-    gvk = GroupVersionKind(group, version, str(reference.get("kind") or ""))
+    kind, name = str(reference.get("kind") or ""), str(reference.get("name") or "")
+    faults = [*names.dns_label(version), *names.dns_label(kind.lower()), *names.dns_subdomain(name)]
+    if faults or (group and names.dns_subdomain(group)):
+        raise _conflict(f"the owner reference {kind} {name} of the workload is malformed")
+    gvk = GroupVersionKind(group, version, kind)
     return Resource.of(gvk, gvk.plural)
 
 

@@ -82,8 +82,10 @@ def assembled(given: Surroundings) -> AssembledDashboard:
     read_record = partial(read_one, history) if history is not None else _no_record
     catalog = Catalog(feed, given.access, given.client, read_record)
     dashboard = Dashboard(viewers)
-    dashboard.readers |= {
-        "session": SessionPage(scopes, server=given.server, actions=given.actions).answer,
+    dashboard.readers["session"] = SessionPage(
+        scopes, server=given.server, actions=given.actions
+    ).answer
+    dashboard.streams |= {
         "stream": Streams(feed, scopes, viewers, catalog.find, open_streams).answer,
         "logs": Logs(given.access, given.client, viewers, open_streams).answer,
     }

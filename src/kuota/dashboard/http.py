@@ -43,11 +43,15 @@ Handler = Callable[[web.BaseRequest, Viewer], Awaitable[web.StreamResponse]]
 
 
 class Dashboard:
-    """Answers requests. `readers` and `writers` are the endpoints of the API, by name."""
+    """Answers requests. `readers`, `streams` and `writers` are the endpoints of the API, by name.
+
+    A stream has no length that a response to HEAD could state.
+    """
 
     def __init__(self, viewers: Viewers, files: StaticFiles | None = None) -> None:
         self.viewers = viewers
         self.readers: dict[str, Handler] = {}
+        self.streams: dict[str, Handler] = {}
         self.writers: dict[str, Handler] = {"sign-out": self._sign_out}
         self._files = files or StaticFiles()
 
@@ -88,15 +92,23 @@ class Dashboard:
         if name == "sign-in":
             _require(request, "POST")
             return await self.viewers.sign_in(request, await body_of(request))
-        table = self.readers if name in self.readers else self.writers
-        if name not in table:
-            raise not_found("the dashboard has no such path")
-        writes = table is self.writers
-        _require(request, *(("POST",) if writes else ("GET", "HEAD")))
+        handler = self._handler(request, name)
         viewer = await self.viewers.identify(request)
-        if writes:
+        if name in self.writers:
             self.viewers.check_change(request, viewer)
-        return await table[name](request, viewer)
+        return await handler(request, viewer)
+
+    def _handler(self, request: web.BaseRequest, name: str) -> Handler:
+        """Return the endpoint. Raises Refusal if there is none, or not for this method."""
+        for table, methods in (
+            (self.readers, ("GET", "HEAD")),
+            (self.streams, ("GET",)),
+            (self.writers, ("POST",)),
+        ):
+            if name in table:
+                _require(request, *methods)
+                return table[name]
+        raise not_found("the dashboard has no such path")
 
     async def _sign_out(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
         await body_of(request)

@@ -34,6 +34,10 @@ class LogStreams:
 
     async def send(self, request: web.BaseRequest, log: LogStream) -> web.StreamResponse:
         """Send a log until it ends, its client stalls, or it is no longer allowed."""
+        if request.method == "HEAD":
+            # What follows the headers would count as the response to the next request.
+            await log.close()
+            return web.Response(headers={"Content-Type": TEXT})
         if self._open >= MOST:
             await log.close()
             return web.Response(status=429, headers={"Retry-After": "5"}, text="too many open logs")
