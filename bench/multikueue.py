@@ -5,19 +5,20 @@ Everything is on this machine: etcd, five API servers, `kuota controller` as the
 load. A stand-in replaces the controllers of the workers, which run elsewhere in a real fleet: it
 admits each copy at once. So all workers admit each Job, which is the most work for the manager: it
 creates four copies, chooses one, creates the Job there, and deletes the three others.
+
+Then a client that decides nothing sends the same writes. No manager is faster than that on this
+machine, so the two rates show whether the manager or the API servers are the bottleneck.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
 
 from cluster.kube_fleet import MULTIKUEUE, SPACE, SYSTEM, Cluster, connect, started_worker
 from cluster.kube_install import install_crds
@@ -26,16 +27,16 @@ from control.objects import job
 from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.errors import KubeError
-from kuota.kube.http_client import HttpTransport
 from kuota.kube.informer import Informer
 from kuota.kube.resources import JOBS, WORKLOADS, key_of
 
-from . import process
 from .controller_process import controller_command
-from .request_counts import WRITES, counted
+from .fleet_costs import Meter, print_costs
+from .fleet_writes import PlainWrites
 
 WORKERS = 4
 JOBS_IN_ALL = 400
+PLAIN_JOBS = 200
 IDLE_S = 10.0
 AT_ONCE = 16
 """How many Jobs are created, and copies admitted, at the same time."""
@@ -126,12 +127,14 @@ def measure(found: dict[str, Path]) -> None:
             ) as controller,
         ):
             try:
-                asyncio.run(_dispatched(manager, workers, controller.pid))
+                asyncio.run(_dispatched(manager, workers, controller))
             finally:
                 controller.terminate()
 
 
-async def _dispatched(manager: KubeServer, workers: dict[str, KubeServer], pid: int) -> None:
+async def _dispatched(
+    manager: KubeServer, workers: dict[str, KubeServer], controller: subprocess.Popen[bytes]
+) -> None:
     async with AsyncExitStack() as stack:
         here = Cluster(await stack.enter_async_context(manager.client()))
         there = [await stack.enter_async_context(each.client()) for each in workers.values()]
@@ -142,41 +145,27 @@ async def _dispatched(manager: KubeServer, workers: dict[str, KubeServer], pid: 
         running = [asyncio.create_task(each.run()) for each in standins]
         running.append(asyncio.create_task(local.run()))
         await connect(here, workers, JOBS_IN_ALL)
-        api_servers = [manager, *workers.values()]
-        idle = await _idle(manager, api_servers, pid)
-        writes = await _writes(api_servers)
-        before, begin = _used(manager, api_servers, pid), perf_counter()
+        meter = Meter(manager, workers, controller.pid)
+        idle = await meter.idle(IDLE_S)
+        await meter.begin()
         creating = asyncio.create_task(_submit(here.client))
         while not _settled(local, standins):
             await asyncio.sleep(0.05)
-        wall_s, after = perf_counter() - begin, _used(manager, api_servers, pid)
-        writes = await _writes(api_servers) - writes
+        dispatched = await meter.end()
         await creating
+        controller.terminate()
+        await asyncio.to_thread(controller.wait)
+        meter = Meter(manager, workers)
+        await meter.begin()
+        await PlainWrites(here.client, there, local, standins[0].workloads).run(PLAIN_JOBS)
+        plain = await meter.end()
         for each in running:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-    _report(wall_s, {name: after[name] - before[name] for name in after}, idle, writes)
-
-
-async def _idle(manager: KubeServer, api_servers: list[KubeServer], pid: int) -> dict[str, float]:
-    """How many CPUs everything uses before the load begins."""
-    before = _used(manager, api_servers, pid)
-    await asyncio.sleep(IDLE_S)
-    after = _used(manager, api_servers, pid)
-    return {name: (after[name] - before[name]) / IDLE_S for name in after}
-
-
-async def _writes(api_servers: list[KubeServer]) -> int:
-    """How many writes the API servers have answered."""
-    total = 0
-    for each in api_servers:
-        transport = HttpTransport(each.connection())
-        try:
-            found = await counted(transport)
-        finally:
-            await transport.close()
-        total += sum(number for (verb, _), number in found.items() if verb in WRITES)
-    return total
+    print(f"multikueue: {JOBS_IN_ALL} Jobs, {WORKERS} workers, all of which admit each Job")
+    print_costs(dispatched, idle, JOBS_IN_ALL)
+    print(f"\nthe writes of {PLAIN_JOBS} dispatches, sent by a client that decides nothing")
+    print_costs(plain, idle, PLAIN_JOBS)
 
 
 async def _submit(client: Client) -> None:
@@ -197,26 +186,3 @@ def _settled(local: Informer[Json], standins: list[Standin]) -> bool:
     copies = sum(len(list(each.workloads.keys())) for each in standins)
     jobs = sum(len(list(each.jobs.keys())) for each in standins)
     return chosen == copies == jobs == JOBS_IN_ALL
-
-
-def _used(manager: KubeServer, api_servers: list[KubeServer], pid: int) -> dict[str, float]:
-    """The CPU time of everything, in seconds."""
-    return {
-        "manager": process.cpu_s(pid),
-        "API servers": sum(each.cpu_s("kube-apiserver") for each in api_servers),
-        "etcd": manager.cpu_s("etcd"),
-        "load and workers": process.cpu_s(os.getpid()),
-    }
-
-
-def _report(wall_s: float, cpu_s: dict[str, float], idle: dict[str, float], writes: int) -> None:
-    print(f"multikueue: {JOBS_IN_ALL} Jobs, {WORKERS} workers, all of which admit each Job")
-    print(f"wall time                 {wall_s:10.1f} s")
-    print(f"dispatches                {JOBS_IN_ALL / wall_s:10.1f} a second")
-    print(f"writes to API servers     {writes / JOBS_IN_ALL:10.1f} per dispatch")
-    print("CPU time per dispatch, and the part of it that an idle fleet uses as well:")
-    for name, used_s in cpu_s.items():
-        idle_s = min(used_s, idle[name] * wall_s)
-        each_ms, idle_ms = (total / JOBS_IN_ALL * 1000 for total in (used_s, idle_s))
-        print(f"  {name:<24}{each_ms:10.1f} ms{idle_ms:10.1f} ms")
-    print(f"CPUs in use               {sum(cpu_s.values()) / wall_s:10.2f} by these processes")
