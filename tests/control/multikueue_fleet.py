@@ -48,6 +48,8 @@ class Line(Client):
         self._api, self._uid = api, uid
         self._cut = False
         self._fall = asyncio.Event()
+        self.latency_s = 0.0
+        """How long each request takes, except watches."""
 
     def cut(self) -> None:
         self._cut = True
@@ -60,12 +62,18 @@ class Line(Client):
         if self._cut:
             raise Unreachable("the line is cut", sent=False)
 
+    async def _pass(self) -> None:
+        """Take the time of a request, on a line that is not cut."""
+        self._check()
+        if self.latency_s:
+            await asyncio.sleep(self.latency_s)
+
     async def fetch(self, path: str, query: dict[str, str] | None = None) -> Any:
         self._check()
         return {}
 
     async def get(self, resource: Resource, key: Key) -> Json:
-        self._check()
+        await self._pass()
         if resource == NAMESPACES:
             return {"metadata": {"name": key.name, "uid": self._uid}}
         return await self._api.get(resource, key)
@@ -95,15 +103,15 @@ class Line(Client):
             fallen.cancel()
 
     async def create(self, resource: Resource, obj: Json, **options: Any) -> Json:
-        self._check()
+        await self._pass()
         return await self._api.create(resource, obj, **options)
 
     async def patch(self, resource: Resource, key: Key, body: PatchBody, **options: Any) -> Json:
-        self._check()
+        await self._pass()
         return await self._api.patch(resource, key, body, **options)
 
     async def delete(self, resource: Resource, key: Key, **options: Any) -> Json:
-        self._check()
+        await self._pass()
         return await self._api.delete(resource, key, **options)
 
     async def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults at every moment: workers that are lost or return, and a manager that is restarted.
+"""Faults at every moment: workers that are lost, return or are slow, and a restarted manager.
 
 Whatever happens, a Job completes exactly once as its owner sees it, no copy is left in any cluster,
 and the manager's quota is released.
@@ -127,7 +127,7 @@ def test_jobs_survive_many_random_faults(seed: int) -> None:
 
 
 def survive(seed: int) -> None:
-    """Kill or disconnect a random worker or the manager at random moments under load.
+    """Kill, disconnect or slow down a random worker or the manager at random moments under load.
 
     The clocks of some workers differ by minutes.
     """
@@ -147,6 +147,7 @@ def survive(seed: int) -> None:
             await _progress(fleet, chance)
         for member in fleet.members.values():
             member.line.mend()
+            member.line.latency_s = 0.0
         await completed(fleet, names)
 
     told(scene, {"a": 4, "b": 4, "c": 4}, {"workerLostTimeout": "2m"})
@@ -163,6 +164,8 @@ async def _fault(fleet: Fleet, chance: random.Random) -> None:
         await fleet.restart()
     elif fault == 3:
         await member.restart()
+    elif fault == 4:
+        member.line.latency_s = chance.choice([0.0, 0.1, 5.0])
 
 
 async def _progress(fleet: Fleet, chance: random.Random) -> None:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reconciles dispatched Workloads with their copies, using `rules`.
 
-A pass reads caches only. Its writes go to all clusters at once, so that a slow cluster delays only
-the Workloads that need it. Nothing but the start of rounds of the incremental dispatcher is kept in
-memory: after a restart, every pass continues from the objects.
+A pass reads caches only. Its writes go to all clusters at once, and those that a slow cluster has
+not answered continue without it (`remote_requests`). Nothing but the start of rounds of the
+incremental dispatcher is kept in memory: after a restart, every pass continues from the objects.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -36,6 +35,7 @@ from .groups import Groups
 from .objects import MultiKueueObjects
 from .references import is_multikueue, lists_others, refers_elsewhere
 from .remote import RemoteChange, RemoteClusters
+from .remote_requests import Outcome, RemoteRequests
 from .remote_sender import MissingInWorkerCluster, RemoteSender
 from .rules import reconcile_group
 
@@ -76,6 +76,8 @@ class Dispatcher:
         self._rounds: dict[Key, float] = {}
         self._failures: dict[Key, dict[str, str]] = {}
         self._said: dict[Key, str] = {}
+        self._confirmed: dict[Key, str] = {}
+        self._requests = RemoteRequests(self.queue.add)
         self.awaited: Callable[[Key], bool] = lambda _: False
         """Whether a user still reads the logs of a Workload in its cluster."""
         self.on_dispatched: list[Reported] = []
@@ -93,7 +95,11 @@ class Dispatcher:
 
     async def run(self, instrument: Instrument) -> None:
         """Reconcile until closed."""
-        await serve(self.queue, instrument(CONTROLLER, self.reconcile), WORKERS, self._stuck)
+        try:
+            await serve(self.queue, instrument(CONTROLLER, self.reconcile), WORKERS, self._stuck)
+            await self._requests.finish()
+        finally:
+            await self._requests.cancel()
 
     async def reconcile(self, key: Key) -> float | None:
         """Run one pass over a Workload. Returns the seconds until the next one, if any.
@@ -101,26 +107,34 @@ class Dispatcher:
         Raises RetryLater, and what writes to the manager's API server raise.
         """
         now = self._clock.now().timestamp()
-        group, confirmed = self._group(key, now), ""
-        while group is not None:
-            if self._lingers(group, now):
-                return LINGER_S
-            plan = reconcile_group(group, now)
-            if not plan.confirm or confirmed:
-                break
-            confirmed = plan.confirm
-            await self._read_jobs(confirmed, group)
-            group = self._group(key, now, confirmed=confirmed)
-        else:
+        group = self._group(key, now, confirmed=self._confirmed.pop(key, ""))
+        if group is None:
             return None
+        if self._lingers(group, now):
+            return LINGER_S
+        plan = reconcile_group(group, now)
+        if plan.confirm:
+            return await self._confirm(key, group, plan.confirm)
         await self._send_here(key, plan.first)
         if plan.nominated:
             self._rounds[key] = now
-        failed = await self._send_all(key, plan.remote)
-        if not failed.keys() & set(plan.needs):
+        outcome = await self._send_all(key, group, plan)
+        if not (outcome.failed.keys() | outcome.busy) & set(plan.needs):
             await self._send_here(key, plan.last)
-        self._record_outcome(key, group, plan, failed, now)
+        self._record_outcome(key, group, plan, outcome)
         return plan.requeue_after_s
+
+    async def _confirm(self, key: Key, group: WorkloadGroup, cluster: str) -> float | None:
+        """Read the jobs of a cluster, and run another pass once they are known."""
+
+        def confirmed(_: str) -> None:
+            self._confirmed[key] = cluster
+
+        read = partial(self._read_jobs, cluster, group)
+        outcome = await self._requests.run(key, {cluster: read}, confirmed)
+        for each in outcome.failed.values():
+            raise each
+        return None if outcome.busy else await self.reconcile(key)
 
     def _lingers(self, group: WorkloadGroup, now: float) -> bool:
         """Whether the copies of a finished Workload stay a moment longer, for readers of logs."""
@@ -165,21 +179,17 @@ class Dispatcher:
             self._forget(key)
         return group
 
-    async def _send_all(
-        self, key: Key, writes: Mapping[str, Sequence[Effect]]
-    ) -> dict[str, Exception]:
-        """Write to all clusters at the same time. Returns what failed, by cluster."""
-        names = list(writes)
-        results = await asyncio.gather(
-            *(self._send(name, writes[name]) for name in names), return_exceptions=True
-        )
-        failed: dict[str, Exception] = {}
-        for name, result in zip(names, results, strict=True):
-            if isinstance(result, Exception):
-                failed[name] = result
-            elif isinstance(result, BaseException):
-                raise result
-        return failed
+    async def _send_all(self, key: Key, group: WorkloadGroup, plan: GroupResult) -> Outcome:
+        """Write to all clusters at the same time."""
+        admission = group.local.obj.status.admission
+        queue = admission.cluster_queue if admission else ""
+
+        def done(cluster: str) -> None:
+            if cluster in plan.dispatched:
+                self._report(self.on_dispatched, queue, cluster)
+
+        calls = {name: partial(self._send, name, each) for name, each in plan.remote.items()}
+        return await self._requests.run(key, calls, done)
 
     async def _send(self, name: str, effects: Sequence[Effect]) -> None:
         cluster = self._clusters.get(name)
@@ -190,21 +200,15 @@ class Dispatcher:
         await RemoteSender(cluster, resources, origin, recorder).send(effects)
 
     def _record_outcome(
-        self,
-        key: Key,
-        group: WorkloadGroup,
-        plan: GroupResult,
-        failed: Mapping[str, Exception],
-        now: float,
+        self, key: Key, group: WorkloadGroup, plan: GroupResult, outcome: Outcome
     ) -> None:
         """Record what a pass did. Raises RetryLater if it has to be repeated."""
-        queue = group.local.obj.status.admission
-        for cluster in plan.dispatched:
-            if cluster not in failed:
-                self._report(self.on_dispatched, queue.cluster_queue if queue else "", cluster)
-        if plan.admitted and plan.admitted not in failed:
-            self._report(self.on_admitted, queue.cluster_queue if queue else "", plan.admitted)
-        if group.deleted and self._cache.workload(key) is None and not failed:
+        admission, failed = group.local.obj.status.admission, outcome.failed
+        if plan.admitted and plan.admitted not in (failed.keys() | outcome.busy):
+            queue = admission.cluster_queue if admission else ""
+            self._report(self.on_admitted, queue, plan.admitted)
+        gone = group.deleted and self._cache.workload(key) is None
+        if gone and not failed and not self._requests.busy(key):
             self._forget(key)
         self._remember_failures(key, failed)
         self._say(key, plan)
@@ -264,6 +268,8 @@ class Dispatcher:
         self._rounds.pop(key, None)
         self._failures.pop(key, None)
         self._said.pop(key, None)
+        self._confirmed.pop(key, None)
+        self._requests.forget(key)
 
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None

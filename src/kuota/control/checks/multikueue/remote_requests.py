@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to worker clusters, none of which a pass waits for longer than a moment.
+
+A cluster may take seconds for a request. A pass that waited for it would delay its Workload, which
+another cluster may have admitted already, and occupy a worker of the dispatcher. So requests that
+take longer continue on their own, and their end causes another pass. Until then, passes send
+nothing to that cluster about the same Workload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from kuota.api.base import Key
+
+PATIENCE_S = 0.25
+"""How long a pass waits for clusters."""
+AT_ONCE = 32
+"""How many Workloads have requests to one cluster at the same time. Others wait for their turn."""
+
+Call = Callable[[], Awaitable[None]]
+
+
+class Outcome(NamedTuple):
+    """What failed, by cluster, and the clusters whose requests have not ended."""
+
+    failed: dict[str, Exception]
+    busy: frozenset[str]
+
+
+class RemoteRequests:
+    """The requests in progress. `ended` is called with a Workload whose requests took longer."""
+
+    def __init__(self, ended: Callable[[Key], None]) -> None:
+        self._ended = ended
+        self._running: dict[tuple[Key, str], asyncio.Task[None]] = {}
+        self._late: dict[Key, dict[str, BaseException]] = {}
+        self._turns: dict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, AT_ONCE))
+
+    async def run(
+        self, key: Key, calls: Mapping[str, Call], done: Callable[[str], None]
+    ) -> Outcome:
+        """Begin the call of each cluster, unless an earlier one has not ended, and wait a moment.
+
+        `done` is called with each cluster whose call succeeds, at once or later. Failures of
+        earlier calls that ended since the last pass are returned as well.
+        """
+        late, begun, busy = self._late.pop(key, {}), dict[str, asyncio.Task[None]](), set[str]()
+        for name, call in calls.items():
+            if (key, name) in self._running:
+                busy.add(name)
+            else:
+                begun[name] = self._begin(key, name, call, done)
+        if begun:
+            await asyncio.wait(begun.values(), timeout=PATIENCE_S)
+        found = {name: why for name, why in late.items() if name not in calls}
+        for name, task in begun.items():
+            if not task.done():
+                busy.add(name)
+                task.add_done_callback(partial(self._ended_late, key, name))
+            elif (why := _failure(task)) is not None:
+                found[name] = why
+        return Outcome({name: _expected(why) for name, why in found.items()}, frozenset(busy))
+
+    def busy(self, key: Key) -> bool:
+        """Whether a request about a Workload has not ended."""
+        return any(each == key for each, _ in self._running)
+
+    def forget(self, key: Key) -> None:
+        """Forget how earlier requests about a Workload ended."""
+        self._late.pop(key, None)
+
+    async def finish(self) -> None:
+        """Return when all requests have ended."""
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+
+    async def cancel(self) -> None:
+        """Cancel the requests that have not ended."""
+        tasks = list(self._running.values())
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(
+        self, key: Key, name: str, call: Call, done: Callable[[str], None]
+    ) -> asyncio.Task[None]:
+        async def turn() -> None:
+            async with self._turns[name]:
+                await call()
+            done(name)
+
+        task = asyncio.get_running_loop().create_task(turn())
+        self._running[key, name] = task
+        task.add_done_callback(lambda _: self._running.pop((key, name), None))
+        return task
+
+    def _ended_late(self, key: Key, name: str, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        why = _failure(task)
+        if why is not None:
+            self._late.setdefault(key, {})[name] = why
+        self._ended(key)
+
+
+def _failure(task: asyncio.Task[None]) -> BaseException | None:
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+def _expected(error: BaseException) -> Exception:
+    """Return the error. One that must end the process is raised."""
+    if not isinstance(error, Exception):
+        raise error
+    return error
