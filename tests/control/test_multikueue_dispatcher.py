@@ -39,7 +39,7 @@ class Fixture:
         world: Any = SimpleNamespace(workload=self.stored.get, workloads=self.stored)
         sender: Any = SimpleNamespace(locks=KeyedLocks(), send=self._send)
         groups: Any = SimpleNamespace(
-            index=self.copies, concerned=lambda _: True, group=lambda *_, **__: self.group
+            index=self.copies, is_dispatched=lambda _: True, group=lambda *_, **__: self.group
         )
         unused: Any = None
         self.dispatcher = Dispatcher(world, sender, VirtualClock(), unused, unused, groups)
