@@ -109,6 +109,21 @@ def test_a_failed_node_is_not_replaced_if_another_node_of_the_assignment_is_gone
     assert {"workers": before} == fixed
 
 
+def test_a_failed_node_is_replaced_although_the_size_of_an_inner_layer_is_invalid() -> None:
+    made = cluster([node("b", "r", "n1"), node("b", "r", "n2")])
+    valid_layers, invalid_layers = _layers(("rack", 2)), _layers(("rack", 2), (HOSTNAME, 0))
+    asked = TopologyRequest(
+        preferred="block", podset_slice_required_topology_constraints=valid_layers
+    )
+    before = placed(made, workers(2, asked))["workers"]
+    assert isinstance(before, LeafAssignment)
+    made.drop_node("n1")
+    edited = replace(asked, podset_slice_required_topology_constraints=invalid_layers)
+    placer = Placer(made.flavors[FLAVOR], ON)
+    after = replace_node(placer, [workers(2, edited)], {"workers": before}, "n1")["workers"]
+    assert {"n2": 2} == counts(after)
+
+
 def test_a_workload_that_grows_keeps_its_places_and_one_that_shrinks_loses_the_last() -> None:
     made = cluster([node("b", "r", f"n{index}", 2) for index in range(4)])
     small = placed(made, workers(2, UNCONSTRAINED))["workers"]

@@ -42,8 +42,8 @@ class TopologyFlavor:
         self._filters: dict[Hashable, NodeFilter] = {}
         self._views: dict[Hashable, CapacityView] = {}
 
-    def kind(self, requests: Requests, leader: Requests | None = None) -> PodRequests:
-        """Return the kind of pods with these requests, which also use one unit of `pods`."""
+    def pod_requests(self, requests: Requests, leader: Requests | None = None) -> PodRequests:
+        """Return the requests of pods by column, including one unit of `pods` each."""
         vectors = self.tree.vectors
         own = vectors.sparse(_with_pod(requests))
         return PodRequests(own, None if leader is None else vectors.sparse(_with_pod(leader)))

@@ -92,8 +92,9 @@ class Placer:
             return self._rejected(wanted, workers, leader)
         if isinstance(allowed, PlacementFailure):
             return self._rejected(allowed, workers, leader)
-        kind = self.flavor.kind(workers.requests, None if leader is None else leader.requests)
-        view = self.flavor.view(kind, allowed, wanted.slicing, empty=self.empty)
+        led = None if leader is None else leader.requests
+        pod = self.flavor.pod_requests(workers.requests, led)
+        view = self.flavor.view(pod, allowed, wanted.slicing, empty=self.empty)
         capacities = self.flavor.assuming(view, self.assumed)
         if within is not None:
             capacities = ConfinedCapacities(capacities, view, within)
@@ -109,8 +110,8 @@ class Placer:
         wanted, allowed = self._demand(request, None), self._constraints(request)
         if isinstance(wanted, PlacementFailure) or isinstance(allowed, PlacementFailure):
             return False
-        kind = self.flavor.kind(request.requests)
-        view = self.flavor.view(kind, allowed, wanted.slicing, empty=self.empty)
+        pod = self.flavor.pod_requests(request.requests)
+        view = self.flavor.view(pod, allowed, wanted.slicing, empty=self.empty)
         return has_room(self.flavor.tree, view, wanted)
 
     def _demand(

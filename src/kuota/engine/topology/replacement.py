@@ -85,7 +85,7 @@ def _repair(
     request: TopologyRequest | None, sliced: Sequence[SliceTopologyConstraint], missing: int
 ) -> TopologyRequest:
     """Return the request for the missing pods: only the innermost layer of whole slices remains."""
-    whole = [each for each in sliced if not missing % each.size]
+    whole = [each for each in sliced if each.size > 0 and not missing % each.size]
     layer = whole[-1] if whole else None
     return replace(
         request or TopologyRequest(),

@@ -20,7 +20,7 @@ from .replacement import replaced
 
 
 def place(placer: Placer, requests: Sequence[PodSetRequest]) -> Outcome:
-    """Return the place of each pod set. After a rejection, later pod sets are not placed."""
+    """Return the place of each pod set. After a failure, later pod sets are not placed."""
     outcome: Outcome = {}
     groups = _groups(requests)
     for index, group in enumerate(groups):
