@@ -36,13 +36,13 @@ class Fixture:
         self.group: object | None = None
         self.sent: list[list[Effect]] = []
         self.fails: list[Exception] = []
-        world: Any = SimpleNamespace(workload=self.stored.get, workloads=self.stored)
+        cache: Any = SimpleNamespace(workload=self.stored.get, workloads=self.stored)
         sender: Any = SimpleNamespace(locks=KeyedLocks(), send=self._send)
         groups: Any = SimpleNamespace(
             index=self.copies, is_dispatched=lambda _: True, group=lambda *_, **__: self.group
         )
         unused: Any = None
-        self.dispatcher = Dispatcher(world, sender, VirtualClock(), unused, unused, groups)
+        self.dispatcher = Dispatcher(cache, sender, VirtualClock(), unused, unused, groups)
 
     async def _send(self, effects: Iterable[Effect]) -> None:
         if self.fails:
