@@ -22,7 +22,7 @@ from aiohttp import web
 from kuota import __version__
 from kuota.bridge.settings import policy
 from kuota.dashboard.access import ADMINS, BearerToken, Credential, ProxiedUser
-from kuota.dashboard.assembly import Surroundings, assembled
+from kuota.dashboard.assembly import DashboardDependencies, assembled
 from kuota.dashboard.http import PREFIX, Dashboard
 from kuota.dashboard.responses import plain
 from kuota.kube.access import Access, AccessReviews, UserInfo
@@ -110,7 +110,7 @@ class DashboardPart:
         scheduling = policy(settings.config, settings.gates)
         proxy = _proxy(settings)
         made = assembled(
-            Surroundings(
+            DashboardDependencies(
                 access=access,
                 client=self._client,
                 namespaces=access.namespaces,

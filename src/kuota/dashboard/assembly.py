@@ -43,7 +43,7 @@ def _no_proxy(request: object) -> None:
     return None
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class DashboardDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What a dashboard needs.
 
     `client` has the permissions of the dashboard itself, and reads what all viewers share.
@@ -72,7 +72,7 @@ class AssembledDashboard(msgspec.Struct, frozen=True):
     open_streams: OpenStreams
 
 
-def assembled(given: Surroundings) -> AssembledDashboard:
+def assembled(given: DashboardDependencies) -> AssembledDashboard:
     """Return a dashboard that is ready to answer requests."""
     sessions = Sessions(time.monotonic)
     viewers = Viewers(given.access, sessions, time.monotonic, given.proxy_user)

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from kuota.dashboard.access import ISSUER, BearerToken, Credential, UnixPeer
-from kuota.dashboard.assembly import AssembledDashboard, Surroundings, assembled
+from kuota.dashboard.assembly import AssembledDashboard, DashboardDependencies, assembled
 from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
 from kuota.engine.policy import Policy
@@ -120,7 +120,7 @@ def machine_dashboard(
     """
     access = MachineAccess(api)
     found = assembled(
-        Surroundings(
+        DashboardDependencies(
             access=access,
             client=local_client(api),
             namespaces=access.namespaces,
