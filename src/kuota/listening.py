@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from kuota.api.base import failure_status
+from kuota.api.status import failure_status
 from kuota.connections import Connection, Connections
 from kuota.failures import report
 

@@ -11,6 +11,7 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.api.core import AUTHOR_ROLE
+from kuota.api.status import StatusError
 from kuota.runner.container_env import LaunchError
 from kuota.runner.cron_rules import new_job
 from kuota.runner.isolation import Isolation
@@ -22,7 +23,6 @@ from kuota.server.admission import Review
 from kuota.server.builtin_kinds import builtin_kinds
 from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.requests import User
-from kuota.server.status import StatusError
 from kuota.server.streaming.pod_sessions import check_user
 from server.served import ADMIN, MERGE, Local, job, namespace, pod
 

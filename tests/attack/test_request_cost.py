@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from kuota.api.selector import MOST_TERMS
+from kuota.api.status import StatusError
 from kuota.server.bodies import MOST_VALUES, MOST_VALUES_OF_MEMBERS
 from kuota.server.http_bodies import decompressed
 from kuota.server.patch import MOST_OPERATIONS
 from kuota.server.protobuf import MAGIC, MOST_FIELDS
 from kuota.server.selectors import MOST_FIELD_TERMS
-from kuota.server.status import StatusError
 from server.served import ANN, APPLY, JOBS, MAPS, MERGE, Local, config_map, job
 
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -154,6 +154,17 @@ def test_the_end_of_a_job_is_reported_then_its_workload_is_released() -> None:
     assert 1 == second.writes
 
 
+def test_a_workload_records_that_its_job_exceeded_its_deadline() -> None:
+    late = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "late"}
+    found = worked(_job(status={"conditions": [late]}), _admitted(), flavors=FLAVORS)
+    assert "True/Failed" == found.conditions["Finished"]
+    assert "True/DeadlineExceeded" == found.conditions["kuota.dev/TimedOut"]
+    assert 1 == found.writes
+    broken = late | {"reason": "BackoffLimitExceeded"}
+    other = worked(_job(status={"conditions": [broken]}), _admitted(), flavors=FLAVORS)
+    assert "kuota.dev/TimedOut" not in other.conditions
+
+
 def test_quota_is_free_only_when_an_evicted_job_has_no_active_pods() -> None:
     evicted = _admitted(condition("Evicted", reason="Preempted", message="make room"))
     there = worked(

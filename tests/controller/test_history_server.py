@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kuota.history import api
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, Progress
 from kuota.history.records import JobRecord, Run
+from kuota.history.turns import ReportTurns
 from kuota.kube.clock import SystemClock
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import Resource
@@ -88,6 +90,20 @@ def test_reading_requires_permission_to_list_workloads(file: SqliteFile) -> None
     assert [403, 403] == [other[0], all_[0]]
     ((status, _),) = asyncio.run(asked(file, OWN, token="unknown"))
     assert 401 == status
+
+
+def test_the_reports_of_one_user_take_turns(
+    file: SqliteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users: list[str] = []
+
+    async def run(_: ReportTurns, user: str, work: Callable[[], object]) -> object:
+        users.append(user)
+        return work()
+
+    monkeypatch.setattr(ReportTurns, "run", run)
+    asyncio.run(asked(file, OWN, OWN))
+    assert ["ann", "ann"] == users
 
 
 def test_errors_are_status_objects(file: SqliteFile, tmp_path: Path) -> None:

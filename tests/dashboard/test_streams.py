@@ -12,8 +12,8 @@ import pytest
 from dashboard.events import Events, put_queues, put_status, put_workload, stream
 from dashboard.served import TOKENS, Served, bearer, serving
 from kuota.api.base import Key
+from kuota.api.status import StatusError
 from kuota.dashboard import stream as streams
-from kuota.dashboard.responses import Refusal
 from kuota.kube.resources import NAMESPACES, WORKLOADS
 from kuota.server.requests import User
 from kuota.server.tokens import EVERYBODY, TokenFile, Tokens
@@ -288,7 +288,7 @@ def test_streams_of_service_accounts_count_as_those_of_their_user(
     async def work() -> None:
         opened = streams.OpenStreams()
         async with opened.one_more(user_info(User("ann"))), opened.one_more(user_info(User("bob"))):
-            with pytest.raises(Refusal, match="too many pages"):
+            with pytest.raises(StatusError, match="too many pages"):
                 await opened.one_more(robot).__aenter__()
 
     asyncio.run(work())

@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
+from kuota.api.status import StatusError
 from kuota.server.fairness import SLICE_S, RequestLimits, Slots, Turns
-from kuota.server.status import StatusError
 
 
 class Clock:

@@ -14,6 +14,7 @@ from kuota.api.config.load import load
 from kuota.api.config.shapes import Configuration
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates
+from kuota.api.status import StatusError
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.kube.resources import ALL, NAMESPACES
 from kuota.kube.resources import JOBS as KUBE_JOBS
@@ -21,7 +22,6 @@ from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
 from kuota.server.kinds import Kind
 from kuota.server.requests import User
-from kuota.server.status import StatusError
 from kuota.server.store import Store
 from kuota.sim.scenario import load_scenario
 from kuota.up.job_hook import job_hook

@@ -69,8 +69,10 @@ def test_every_time_limit_is_a_timeout() -> None:
         met("Evicted", "DeactivatedDueToMaximumExecutionTimeExceeded"), active=False, limit_s=60
     )
     assert words(by_kueue) == "TIMEOUT: it ran longer than its time limit of 60 s"
-    message = "Job was active longer than specified deadline"
-    assert words(workload(met("Finished", "Failed", message))).startswith("TIMEOUT: ")
+    late_job = workload(met("Finished", "Failed"), met("kuota.dev/TimedOut", "DeadlineExceeded"))
+    assert words(late_job).startswith("TIMEOUT: ")
+    other = workload(met("Finished", "Failed", "Job was active longer than specified deadline"))
+    assert words(other).startswith("FAILED: ")
     late = pod("2026-01-01T00:00:01Z", reason="DeadlineExceeded")
     assert words(workload(met("Finished", "Failed")), late).startswith("TIMEOUT: ")
 

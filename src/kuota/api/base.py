@@ -143,17 +143,3 @@ def true_condition(conditions: list[Condition] | None, type_: str) -> Condition 
 
 def is_true(conditions: list[Condition] | None, type_: str) -> bool:
     return true_condition(conditions, type_) is not None
-
-
-def failure_status(code: int, reason: str, message: str, details: Json | None = None) -> Json:
-    """Return the Status object of an error response."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        **({"details": details} if details else {}),
-        "code": code,
-    }

@@ -10,6 +10,8 @@ from .core import PodTemplateSpec, Toleration
 
 PREEMPTOR_UID = "kuota.dev/preemptor-uid"
 """The annotation with the UID of the Workload that last preempted this one."""
+TIMED_OUT = "kuota.dev/TimedOut"
+"""The condition of a finished Workload whose job failed because it exceeded its own deadline."""
 
 
 class SliceTopologyConstraint(Struct):

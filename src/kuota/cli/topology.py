@@ -12,13 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.core import Pod
-from kuota.bridge.inbound_nodes import pod_usage
-from kuota.engine.engine import Engine
-from kuota.engine.facts import ObjectStored
 from kuota.engine.state import State
 from kuota.kube.errors import Forbidden
 from kuota.kube.resources import (
@@ -31,7 +26,7 @@ from kuota.kube.resources import (
     Resource,
     key_of,
 )
-from kuota.sim.scenario import load_scenario
+from kuota.view.observed import ObservedState
 from kuota.view.topology import TopologyReport, topology_report
 from kuota.view.workload_state import owner, waiting_words
 
@@ -135,13 +130,13 @@ async def _live(session: Session, wanted: Key | None, flavor: str) -> TopologyRe
     objects = [each for found in await asyncio.gather(*needed) for each in found]
     workloads = await _allowed(session, WORKLOADS, wanted, notes)
     pods = await _allowed(session, PODS, wanted, notes)
-    state = _state([*objects, *workloads], pods)
+    observed = ObservedState.of([*objects, *workloads, *pods])
     found = _chosen(workloads, wanted)
     return topology_report(
-        state,
-        state.workloads.get(key_of(found)) if found is not None else None,
+        observed.state,
+        observed.workload_model(key_of(found)) if found is not None else None,
         name=_job(found) if found is not None else "",
-        flavor=_known(state, flavor),
+        flavor=_known(observed.state, flavor),
         waiting=waiting_words(found) if found is not None else "",
         notes=notes,
     )
@@ -170,17 +165,6 @@ async def _allowed(
         return await _named(session, resource, namespace)
     except Forbidden:
         return []
-
-
-def _state(objects: Sequence[Json], pods: Iterable[Json]) -> State:
-    """Return the engine's view of these objects, without any decisions."""
-    scenario = load_scenario(objects)
-    usage = (pod_usage(msgspec.convert(each, Pod)) for each in pods)
-    placed = (each.workload for each in scenario.submissions)
-    engine = Engine()
-    for value in (*scenario.known, *placed, *(each for each in usage if each is not None)):
-        engine.apply(ObjectStored(value=value), 0.0)
-    return engine.state
 
 
 def _chosen(workloads: Sequence[Json], wanted: Key | None) -> Json | None:

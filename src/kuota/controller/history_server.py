@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from aiohttp import web
 
@@ -14,6 +14,7 @@ from kuota.history import api
 from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
 from kuota.history.reports import ReportTooLarge, report
+from kuota.history.turns import ReportTurns
 from kuota.kube.access import Access, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -22,8 +23,6 @@ from kuota.visibility.aggregated import AggregatedServer, forbidden
 from kuota.visibility.documents import ApiGroup, Documents, ServedResource, object_schema
 from kuota.visibility.responses import ApiResponse, failure, method_not_allowed
 
-MOST_READS = 4
-"""How many reports are computed at the same time."""
 _WORDS = ("since", "until", "by", "limit", "every")
 
 
@@ -52,7 +51,7 @@ class HistoryServer(AggregatedServer):
         super().__init__(client, clock)
         self._address = address
         self._documents = Documents((GROUP,))
-        self._reads = asyncio.Semaphore(MOST_READS)
+        self._turns = ReportTurns()
 
     async def respond(
         self, user: UserInfo, request: web.BaseRequest, path: str
@@ -66,15 +65,14 @@ class HistoryServer(AggregatedServer):
             return refused
         if place is None:
             return self._document(path, request.headers.get("Accept", ""))
-        return await self._report(place, dict(request.query))
+        return await self._report(user, place, dict(request.query))
 
-    async def _report(self, place: api.Place, query: dict[str, str]) -> ApiResponse:
+    async def _report(self, user: UserInfo, place: api.Place, query: dict[str, str]) -> ApiResponse:
         try:
             question = api.parse_query(query, self._clock.now().timestamp())
         except Invalid as error:
             return failure(400, "BadRequest", str(error))
-        async with self._reads:
-            return await asyncio.to_thread(self._read, place, question)
+        return await self._turns.run(user.name, partial(self._read, place, question))
 
     def _read(self, place: api.Place, question: api.Question) -> ApiResponse:
         try:

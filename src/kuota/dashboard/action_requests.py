@@ -25,7 +25,7 @@ class ActionRequests:
         self._enabled = enabled
 
     async def answer(self, request: web.BaseRequest, viewer: Viewer) -> web.Response:
-        """Carry out the action. Raises Refusal, and KubeError if the API server rejects it."""
+        """Carry out the action. Raises StatusError, and KubeError if the API server rejects it."""
         body = await body_of(request)
         if not self._enabled:
             raise forbidden(

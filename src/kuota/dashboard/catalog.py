@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from kuota.api.base import Key
+from kuota.api.status import bad_request
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, NotFound
 from kuota.view.devices import DEVICES_PATH, DeviceRow
@@ -21,7 +22,6 @@ from .models.nodes import nodes_model
 from .models.topology import topology_model
 from .models.tree import tree_model
 from .models.visible import visible as shown_to
-from .responses import bad_request
 from .rows import Rows
 from .scopes import NEEDED, Scope, visible
 from .shapes import Shape
@@ -53,7 +53,7 @@ class Catalog:
         self._shared: WeakValueDictionary[tuple[str, str], View] = WeakValueDictionary()
 
     def find(self, request: web.BaseRequest, viewer: Viewer) -> View:
-        """Return the view. Raises Refusal if the request names none."""
+        """Return the view. Raises StatusError if the request names none."""
         query = request.rel_url.query
         name = query.get("view", "")
         if name not in NEEDED:

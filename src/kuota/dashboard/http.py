@@ -12,19 +12,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestPayloadError
 
 from kuota import __version__
+from kuota.api.status import StatusError, bad_request, not_allowed, too_large
 from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
 
 from .access import ADMINS
-from .responses import (
-    Refusal,
-    answered,
-    bad_request,
-    from_kube,
-    not_found,
-    plain,
-    refused,
-)
+from .responses import answered, from_kube, not_found, plain, refused
 from .scopes import Namespaces, Scopes
 from .shapes import Session
 from .static_files import INDEX, StaticFiles
@@ -39,7 +32,7 @@ BODY_S = 30.0
 _PAGE = re.compile(r"[\w./~%:@!$&'()*+,;=-]*", re.ASCII)
 
 Handler = Callable[[web.BaseRequest, Viewer], Awaitable[web.StreamResponse]]
-"""Responds to an authenticated request. Raises Refusal or KubeError."""
+"""Responds to an authenticated request. Raises StatusError or KubeError."""
 
 
 class Dashboard:
@@ -59,7 +52,7 @@ class Dashboard:
         """Return the response to a request below the prefix. Never raises for bad requests."""
         try:
             return await self._answer(request)
-        except Refusal as refusal:
+        except StatusError as refusal:
             return _closing(request, refused(refusal))
         except KubeError as error:
             return refused(from_kube(error))
@@ -148,7 +141,7 @@ def _role(user: UserInfo, namespaces: Namespaces) -> str:
 
 
 async def body_of(request: web.BaseRequest) -> bytes:
-    """Return the body. Raises Refusal if it is too large, too slow or malformed."""
+    """Return the body. Raises StatusError if it is too large, too slow or malformed."""
     if (request.content_length or 0) > LARGEST_BODY:
         raise _too_large()
     body = bytearray()
@@ -159,21 +152,23 @@ async def body_of(request: web.BaseRequest) -> bytes:
                 if len(body) > LARGEST_BODY:
                     raise _too_large()
     except TimeoutError:
-        raise Refusal(408, "Timeout", f"the body was not complete after {BODY_S:.0f} s") from None
+        raise StatusError(
+            408, "Timeout", f"the body was not complete after {BODY_S:.0f} s"
+        ) from None
     except (HttpProcessingError, RequestPayloadError):
         raise bad_request("the body cannot be read") from None
     return bytes(body)
 
 
-def _too_large() -> Refusal:
+def _too_large() -> StatusError:
     message = f"the body is larger than {LARGEST_BODY >> 10} KiB"
-    return Refusal(413, "RequestEntityTooLarge", message)
+    return too_large(message)
 
 
 def _require(request: web.BaseRequest, *methods: str) -> None:
     if request.method not in methods:
         words = " or ".join(methods)
-        raise Refusal(405, "MethodNotAllowed", f"this path is served with {words} only")
+        raise not_allowed(f"this path is served with {words} only")
 
 
 def _closing(request: web.BaseRequest, response: web.Response) -> web.Response:

@@ -16,6 +16,7 @@ from contextlib import aclosing, asynccontextmanager
 from aiohttp import web
 
 from kuota.api.base import Key
+from kuota.api.status import bad_request
 from kuota.kube.access import Access as AccessRequest
 from kuota.kube.client import Client
 from kuota.kube.errors import Forbidden, KubeError, NotFound
@@ -23,7 +24,7 @@ from kuota.kube.requests import LogOptions
 from kuota.kube.resources import ARCHIVED_PODS
 
 from .access import Access, ProxiedUser
-from .responses import SECURITY_HEADERS, bad_request
+from .responses import SECURITY_HEADERS
 from .stream import STALL_S, OpenStreams
 from .viewers import Viewer, Viewers
 
@@ -47,7 +48,7 @@ class Logs:
         self._open = open_streams
 
     async def answer(self, request: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
-        """Send the log. Raises Refusal, and KubeError if the API server rejects the request."""
+        """Send the log. Raises StatusError, and KubeError if the API server rejects the request."""
         key, options = _parsed(request)
         async with (
             self._open.one_more(viewer.user),
@@ -142,7 +143,7 @@ async def _sent(response: web.StreamResponse, pieces: AsyncIterator[bytes]) -> N
 
 
 def _parsed(request: web.BaseRequest) -> tuple[Key, LogOptions]:
-    """Return the pod and the options. Raises Refusal with all faults."""
+    """Return the pod and the options. Raises StatusError with all faults."""
     query = request.rel_url.query
     faults = [
         f"{name} must be the name of a {name}"

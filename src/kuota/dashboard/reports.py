@@ -11,6 +11,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from kuota.api.faults import Invalid
+from kuota.api.status import bad_request, too_large, unavailable
 from kuota.history import api
 from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
@@ -23,7 +24,7 @@ from .access import flow_of
 from .feed import Feed
 from .models.teams import current_teams, teams_model
 from .models.visible import visible as shown_to
-from .responses import Refusal, answered, bad_request, forbidden
+from .responses import answered, forbidden
 from .scopes import Namespaces, Scopes, visible
 from .viewers import Viewer
 
@@ -62,7 +63,7 @@ class Reports:
         try:
             found = await self._in_turn(viewer, partial(report, self._address, place, question))
         except ReportTooLarge as error:
-            raise Refusal(413, "RequestEntityTooLarge", str(error)) from None
+            raise too_large(str(error)) from None
         readable = await self._readable(viewer)
         items = [each for each in found["items"] if visible(readable, each["group"])]
         return answered(found | {"items": items})
@@ -82,7 +83,7 @@ class Reports:
         return answered(shown_to(model, lambda each: visible(readable, each)))
 
     async def records(self, viewer: Viewer, since: float, namespace: str = "") -> list[JobRecord]:
-        """Return the records that the viewer may read. Raises Refusal."""
+        """Return the records that the viewer may read. Raises StatusError."""
         readable = await self._readable(viewer)
         self._check(viewer, readable, namespace)
         return await self._in_turn(viewer, partial(self._found, since, namespace, readable))
@@ -98,12 +99,12 @@ class Reports:
             )
 
     async def _in_turn(self, viewer: Viewer, work: Callable[[], T]) -> T:
-        """Return the result of work that reads the history. Raises Refusal if it cannot be read."""
+        """Return the result of work that reads the history. Raises StatusError if it cannot."""
         try:
             return await self._turns.run(flow_of(viewer.user), work)
         except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
-            raise Refusal(503, "ServiceUnavailable", message) from None
+            raise unavailable(message) from None
 
     def _found(self, since: float, namespace: str, readable: Namespaces) -> list[JobRecord]:
         if namespace or readable is None:
@@ -128,7 +129,7 @@ class Reports:
 
 
 def _seconds(text: str) -> float:
-    """Return the length of a step. Raises Refusal."""
+    """Return the length of a step. Raises StatusError."""
     try:
         found = float(text)
     except ValueError:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from kuota.api.base import failure_status
+from kuota.api.status import StatusError, unavailable
 from kuota.kube.errors import ApiError, KubeError
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -38,50 +37,28 @@ SECURITY_HEADERS: Mapping[str, str] = {
 JSON = "application/json"
 
 
-class Refusal(Exception):
-    """A rejected request: the code, reason and message of its Status."""
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-
-    def status(self) -> dict[str, Any]:
-        """Return the Status object."""
-        return failure_status(self.code, self.reason, self.message)
+def unauthorized(message: str = "sign in first: `kuota dashboard` prints a link") -> StatusError:
+    return StatusError(401, "Unauthorized", message)
 
 
-def unauthorized(message: str = "sign in first: `kuota dashboard` prints a link") -> Refusal:
-    return Refusal(401, "Unauthorized", message)
+def forbidden(message: str) -> StatusError:
+    return StatusError(403, "Forbidden", message)
 
 
-def forbidden(message: str) -> Refusal:
-    return Refusal(403, "Forbidden", message)
+def not_found(message: str) -> StatusError:
+    return StatusError(404, "NotFound", message)
 
 
-def not_found(message: str) -> Refusal:
-    return Refusal(404, "NotFound", message)
-
-
-def bad_request(message: str) -> Refusal:
-    return Refusal(400, "BadRequest", message)
-
-
-def too_many(message: str) -> Refusal:
-    return Refusal(429, "TooManyRequests", message)
-
-
-def from_kube(error: KubeError) -> Refusal:
+def from_kube(error: KubeError) -> StatusError:
     """Return the rejection of the API server as our own."""
     if isinstance(error, ApiError) and 400 <= error.status < 500:
-        return Refusal(error.status, error.reason or "BadRequest", error.message)
-    return Refusal(503, "ServiceUnavailable", "the API server does not answer; try again")
+        return StatusError(error.status, error.reason or "BadRequest", error.message)
+    return unavailable("the API server does not answer; try again")
 
 
-def refused(refusal: Refusal) -> web.Response:
-    response = answered(refusal.status(), refusal.code)
-    if refusal.code == 429:
+def refused(error: StatusError) -> web.Response:
+    response = answered(error.status(), error.code)
+    if error.code == 429:
         response.headers["Retry-After"] = "1"
     return response
 

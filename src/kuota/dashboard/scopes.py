@@ -88,7 +88,7 @@ class Scopes:
         return scope
 
     async def check(self, user: UserInfo, view: str) -> None:
-        """Raise Refusal if the user may not see the view at all."""
+        """Raise StatusError if the user may not see the view at all."""
         if ADMINS in user.groups:
             return
         for each in NEEDED[view]:

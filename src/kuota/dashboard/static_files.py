@@ -58,7 +58,7 @@ class StaticFiles:
         return self._files.keys()
 
     def response(self, path: str, request: web.BaseRequest) -> web.Response:
-        """Return the file. Raises Refusal if there is none of that name."""
+        """Return the file. Raises StatusError if there is none of that name."""
         found = self._files.get(path)
         if found is None:
             raise not_found("the dashboard has no such file")

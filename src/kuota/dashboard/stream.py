@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
+from kuota.api.status import StatusError, too_many, unavailable
 from kuota.connections import decrement
 from kuota.failures import report
 from kuota.kube.access import UserInfo
@@ -26,7 +27,7 @@ from kuota.listening import HttpConnection
 
 from .access import flow_of
 from .feed import Feed
-from .responses import SECURITY_HEADERS, Refusal, from_kube, too_many, unauthorized
+from .responses import SECURITY_HEADERS, from_kube, unauthorized
 from .scopes import Scope, Scopes
 from .viewers import Viewer, Viewers
 from .views import TIME, Sent, View
@@ -43,7 +44,7 @@ _TYPE = "text/event-stream"
 _HEARTBEAT = b":\n\n"
 
 Find = Callable[[web.BaseRequest, Viewer], View]
-"""Returns the view that a request names. Raises Refusal if there is none."""
+"""Returns the view that a request names. Raises StatusError if there is none."""
 
 
 class OpenStreams:
@@ -57,7 +58,7 @@ class OpenStreams:
 
     @asynccontextmanager
     async def one_more(self, user: UserInfo) -> AsyncIterator[None]:
-        """Count a stream of the user. Raises Refusal if there are too many."""
+        """Count a stream of the user. Raises StatusError if there are too many."""
         flow = flow_of(user)
         if self._open[flow] >= STREAMS_PER_USER or len(self) >= MOST_STREAMS:
             raise too_many("too many pages are open; close some of them")
@@ -81,14 +82,14 @@ class Streams:
         self._open = open_streams
 
     async def answer(self, request: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
-        """Send the view until it ends. Raises Refusal if it cannot begin."""
+        """Send the view until it ends. Raises StatusError if it cannot begin."""
         try:
             async with self._open.one_more(viewer.user), self._viewing():
                 view = self._find(request, viewer)
                 await self._scopes.check(viewer.user, view.name)
                 events = EventWriter(request)
                 return await self._served(events, viewer, view)
-        except Refusal as refusal:
+        except StatusError as refusal:
             if _TYPE not in request.headers.get("Accept", ""):
                 raise
             # A browser shows the page nothing of a response with an error status.
@@ -102,7 +103,7 @@ class Streams:
                 await following.__aenter__()
         except TimeoutError:
             message = "the objects of the server cannot be read yet; see the log of the dashboard"
-            raise Refusal(503, "ServiceUnavailable", message) from None
+            raise unavailable(message) from None
         try:
             yield
         finally:
@@ -111,7 +112,7 @@ class Streams:
     async def _served(self, events: EventWriter, viewer: Viewer, view: View) -> web.StreamResponse:
         try:
             await self._follow(events, viewer, view)
-        except Refusal as refusal:
+        except StatusError as refusal:
             return await events.ended(refusal)
         except KubeError as error:
             return await events.ended(from_kube(error))
@@ -122,7 +123,7 @@ class Streams:
         except Exception as error:
             report("dashboard", error, f"the view {view.name} cannot be shown")
             message = "an error on the server; its log has the details"
-            return await events.ended(Refusal(500, "InternalError", message))
+            return await events.ended(StatusError(500, "InternalError", message))
         return events.response
 
     async def _follow(self, events: EventWriter, viewer: Viewer, view: View) -> None:
@@ -162,7 +163,7 @@ class Streams:
         return tick
 
     async def _checked(self, viewer: Viewer, view: View) -> Scope:
-        """Return the present permissions. Raises Refusal if the viewer may not see the view."""
+        """Return the present permissions. Raises StatusError if the viewer may not see the view."""
         user = await self._viewers.current(viewer)
         if user is None:
             raise unauthorized("you were signed out: the session or its token has ended")
@@ -203,7 +204,7 @@ class EventWriter:
         if time.monotonic() - self._written_at >= HEARTBEAT_S:
             await self._write(_HEARTBEAT)
 
-    async def ended(self, refusal: Refusal) -> web.StreamResponse:
+    async def ended(self, refusal: StatusError) -> web.StreamResponse:
         """Send the reason, and end the stream."""
         try:
             await self.send("error", (msgspec.json.encode(refusal.status()),))

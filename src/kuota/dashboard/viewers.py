@@ -19,12 +19,13 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
+from kuota.api.status import bad_request, too_many, unsupported_media
 from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
 from kuota.listening import HttpConnection
 
 from .access import Access, BearerToken, Credential, ProxiedUser, flow_of
-from .responses import Refusal, bad_request, empty, forbidden, from_kube, too_many, unauthorized
+from .responses import empty, forbidden, from_kube, unauthorized
 from .sessions import SESSION_S, FailureLimit, Session, Sessions
 
 COOKIE = "kuota-session"
@@ -70,7 +71,7 @@ class Viewers:
         self._key = secrets.token_bytes(32)
 
     async def identify(self, request: web.BaseRequest) -> Viewer:
-        """Return the viewer. Raises Refusal if the request has no valid credentials."""
+        """Return the viewer. Raises StatusError if the request has no valid credentials."""
         viewer = await self.find(request)
         if viewer is None:
             raise unauthorized()
@@ -111,7 +112,7 @@ class Viewers:
         return await self._access.user(viewer.credential)
 
     async def sign_in(self, request: web.BaseRequest, body: bytes) -> web.Response:
-        """Begin a session. Raises Refusal for a wrong code or token."""
+        """Begin a session. Raises StatusError for a wrong code or token."""
         check_origin(request)
         check_json(request)
         wanted = _parsed(body)
@@ -145,7 +146,7 @@ class Viewers:
         return response
 
     def check_change(self, request: web.BaseRequest, viewer: Viewer) -> None:
-        """Raise Refusal unless one of our own pages, or a program, sent this request."""
+        """Raise StatusError unless one of our own pages, or a program, sent this request."""
         check_origin(request)
         check_json(request)
         if isinstance(viewer.credential, BearerToken) and viewer.session is None:
@@ -170,7 +171,7 @@ class Viewers:
 
 
 def check_origin(request: web.BaseRequest) -> None:
-    """Raise Refusal for a request that a page of another origin sent."""
+    """Raise StatusError for a request that a page of another origin sent."""
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
     origin = request.headers.get("Origin")
     own = origin is None or _host(origin) == request.headers.get("Host", "").lower()
@@ -179,9 +180,9 @@ def check_origin(request: web.BaseRequest) -> None:
 
 
 def check_json(request: web.BaseRequest) -> None:
-    """Raise Refusal unless the body is JSON, which forms of other sites cannot send."""
+    """Raise StatusError unless the body is JSON, which forms of other sites cannot send."""
     if request.content_type.lower() != "application/json":
-        raise Refusal(415, "UnsupportedMediaType", "send the body as application/json")
+        raise unsupported_media("send the body as application/json")
 
 
 def cookie_of(request: web.BaseRequest) -> str:
@@ -194,7 +195,7 @@ def cookie_of(request: web.BaseRequest) -> str:
 
 
 def count_connection(request: web.BaseRequest, user: UserInfo) -> None:
-    """Count the connection as one of the user. Raises Refusal if there are too many."""
+    """Count the connection as one of the user. Raises StatusError if there are too many."""
     connection = request.protocol
     if isinstance(connection, HttpConnection) and not connection.authenticated(flow_of(user)):
         raise too_many("this user has too many open connections")

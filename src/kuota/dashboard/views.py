@@ -71,7 +71,7 @@ class Sent:
 
 
 class View(Protocol):
-    """One view. Raises Refusal if what it shows does not exist."""
+    """One view. Raises StatusError if what it shows does not exist."""
 
     name: str
 
@@ -165,7 +165,7 @@ class QueueView:
         return self._meta[at]
 
     def _encoded_meta(self, scope: Scope, order: list[Key]) -> bytes:
-        """Return the meta for a viewer. Raises Refusal if the queue does not exist."""
+        """Return the meta for a viewer. Raises StatusError if the queue does not exist."""
         meta = queue_meta(self._feed.state, self._queue)
         if meta is None:
             raise not_found(f'ClusterQueue "{self._queue}" does not exist')

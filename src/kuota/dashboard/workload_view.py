@@ -84,7 +84,7 @@ class WorkloadView:
         return b'{"model":' + body + b"}" if body is not None else None
 
     async def _encoded(self, scope: Scope) -> bytes:
-        """Return the model. Raises Refusal if the viewer may not read it or it does not exist."""
+        """Return the model. Raises StatusError if it does not exist or may not be read."""
         namespace = self._key.namespace
         missing = not_found(f'Workload "{self._key.name}" not found in namespace "{namespace}"')
         if not visible(scope.workloads, namespace) or self._workload() is None:

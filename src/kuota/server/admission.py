@@ -17,6 +17,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.faults import FieldError, Invalid
 from kuota.api.gates import Gates
+from kuota.api.status import StatusError, bad_request
 from kuota.api.structure import Cleaning
 
 from . import kind_rules
@@ -24,7 +25,7 @@ from .columns import mapped
 from .kinds import Kind, served_form, stored_form
 from .metadata import NAMELESS, born, content, succeeding
 from .requests import Target, User
-from .status import StatusError, bad_request, conflict, invalid
+from .status import conflict, invalid
 
 _OF_STATUS = ("apiVersion", "kind", "metadata", "status")
 

@@ -17,6 +17,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
+from kuota.api.status import StatusError, bad_request, not_allowed, unauthorized
 from kuota.failures import report, retried
 from kuota.steady_time import SHARED
 
@@ -42,7 +43,7 @@ from .requests import ADMINS, Request, Response, Target, User, refused, target
 from .rest import Rest
 from .reviews import Reviews
 from .run_as import author_hook, run_as_hook
-from .status import StatusError, bad_request, forbidden, not_allowed, too_large, unauthorized
+from .status import body_too_large, forbidden
 from .store import NoSpace, Store, StoreError, key_of
 from .streaming.pod_sessions import SUBRESOURCES, PodProcesses
 from .tokens import TokenFile, Tokens
@@ -161,7 +162,7 @@ class ApiServer:
     async def _handled(self, request: Request) -> Response:
         try:
             if len(request.body) > LARGEST_BODY:
-                raise too_large(LARGEST_BODY)
+                raise body_too_large(LARGEST_BODY)
             return await self._answer(self._as_user(request))
         except StatusError as error:
             return refused(error)

@@ -14,10 +14,10 @@ import yaml
 from kuota.api.base import Json
 from kuota.api.faults import Invalid
 from kuota.api.manifest_yaml import load_all
+from kuota.api.status import StatusError, bad_request, too_large, unsupported_media
 
 from . import protobuf
 from .requests import ADMINS, User
-from .status import StatusError, bad_request, unsupported_media
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 MAX_DEPTH = 100
@@ -51,13 +51,13 @@ def check_size(obj: Json, user: User, old: Json | None = None) -> None:
     """
     size = _bytes_of(obj)
     if size > LARGEST_OBJECT and (old is None or size >= _bytes_of(_unversioned(old))):
-        raise _too_large(f"the object would have more than {LARGEST_OBJECT >> 20} MiB")
+        raise too_large(f"the object would have more than {LARGEST_OBJECT >> 20} MiB")
     if size <= _FEW_BYTES or ADMINS in user.groups:
         return
     most = STORED_SHARE * MOST_VALUES_OF_MEMBERS
     count = values_in(obj, LARGEST_OBJECT)
     if count > most and (old is None or count >= values_in(_unversioned(old), LARGEST_OBJECT)):
-        raise _too_large(
+        raise too_large(
             f"the object would have more than {most} fields and list items, with its defaults and "
             "managedFields"
         )
@@ -112,11 +112,7 @@ def _too_deep() -> StatusError:
 
 
 def _too_many(most: int) -> StatusError:
-    return _too_large(f"the body has more than {most} fields and list items")
-
-
-def _too_large(message: str) -> StatusError:
-    return StatusError(413, "RequestEntityTooLarge", message)
+    return too_large(f"the body has more than {most} fields and list items")
 
 
 def values_in(value: Any, most: int) -> int:

@@ -17,6 +17,7 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.core import is_terminated
+from kuota.api.status import bad_request
 
 from .bodies import media_type, most_values, read_object
 from .collection import FOREGROUND, ORPHAN
@@ -24,7 +25,7 @@ from .columns import dig, listed, mapped, parsed_time
 from .kinds import Kind
 from .metadata import timestamp
 from .requests import Request
-from .status import bad_request, conflict
+from .status import conflict
 
 _FINALIZER = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 _POLICIES = ("", "Background", "Foreground", "Orphan")

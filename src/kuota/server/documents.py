@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from kuota import __version__
 from kuota.api.base import Json
+from kuota.api.status import not_allowed
 
 from . import discovery
 from .kinds import Kinds
 from .openapi import OpenApi, empty_document
 from .requests import JSON, TEXT, Request, Response, answered
-from .status import no_such_path, not_allowed
+from .status import no_such_path
 
 KUBERNETES = ("1", "34", "0")
 _HEALTH = ("/healthz", "/livez", "/readyz")

@@ -16,9 +16,8 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from kuota.api.status import StatusError
 from kuota.connections import decrement
-
-from .status import StatusError
 
 SLICE_S = 0.005
 """The time of the event loop that requests get before other tasks may run."""

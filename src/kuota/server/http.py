@@ -18,6 +18,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from kuota.api.status import StatusError, unauthorized
 from kuota.connections import Connections
 from kuota.listening import Answer, HttpConnection, Listeners, bound, peer_uid
 from kuota.loopback import InsecureAddress, is_loopback
@@ -28,7 +29,6 @@ from .fairness import Slots, too_many
 from .http_bodies import body_of, header_texts, path_of, query_of, text_of
 from .http_streams import OpenStreams, close_body, send
 from .requests import ANONYMOUS, Request, Response, User, refused
-from .status import StatusError, unauthorized
 from .streaming.sessions import SessionLimits
 from .streaming.upgrade import upgraded
 from .unix_users import unix_user

@@ -12,7 +12,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_exceptions import HTTPException
 from aiohttp.web_protocol import RequestPayloadError
 
-from .status import StatusError, bad_request, too_large, unsupported_media
+from kuota.api.status import StatusError, bad_request, unsupported_media
+
+from .status import body_too_large
 
 BODY_S = 30.0
 """How long a client may take to send a body."""
@@ -66,7 +68,7 @@ async def body_of(incoming: web.BaseRequest, limit: int) -> bytes:
     if not incoming.body_exists:
         return b""
     if (incoming.content_length or 0) > limit:
-        raise too_large(limit)
+        raise body_too_large(limit)
     encoding = incoming.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *_WINDOWS):
         raise unsupported_media(
@@ -88,7 +90,7 @@ async def _read(incoming: web.BaseRequest, limit: int) -> bytes:
         message = f"the body was not complete after {BODY_S:.0f} s"
         raise StatusError(408, "Timeout", message) from None
     except web.HTTPRequestEntityTooLarge:
-        raise too_large(limit) from None
+        raise body_too_large(limit) from None
     except (HttpProcessingError, RequestPayloadError, HTTPException) as error:
         words = str(getattr(error, "message", "") or error).strip().partition("\n")[0]
         raise bad_request(f"the body cannot be read: {text_of(words)[:200]}") from None
@@ -102,7 +104,7 @@ def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
     except zlib.error as error:
         raise bad_request(f"the body is not {encoding}: {error}") from None
     if len(content) > limit:
-        raise too_large(limit)
+        raise body_too_large(limit)
     if not inflater.eof or inflater.unused_data:
         raise bad_request(f"the body is not {encoding}: it is incomplete or has trailing data")
     return content

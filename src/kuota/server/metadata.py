@@ -13,10 +13,10 @@ from kuota.api import names
 from kuota.api.base import Json
 from kuota.api.faults import FieldError, forbidden, invalid, required
 from kuota.api.rules.metadata import annotation_faults, label_faults, name_faults
+from kuota.api.status import bad_request
 
 from .columns import listed, mapped
 from .kinds import Kind
-from .status import bad_request
 
 # No vowels and no similar characters, so that no words are generated.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kuota.api.base import Json, Key
+from kuota.api.status import StatusError
 from kuota.failures import retried
 
 from .admission import Write
@@ -24,7 +25,6 @@ from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .requests import ADMINS, Target, User
 from .rest import Rest
-from .status import StatusError
 from .store import NoSpace, NotFound, Store
 
 FIRST = ("default", "kube-system")

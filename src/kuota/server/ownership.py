@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 from kuota.api.base import Json
+from kuota.api.status import StatusError, bad_request
 
 from .admission import Write
 from .apply import ApplyConflict, applied, tracked
@@ -14,7 +15,6 @@ from .kinds import Kind, Version, served_form, stored_form
 from .metadata import timestamp
 from .ownership_schema import Schema, builtin_schema, custom_schema
 from .requests import Target
-from .status import StatusError, bad_request
 
 _STATUS: Json = {"f:status": {".": {}}}
 _ALL_BUT_STATUS: Json = {

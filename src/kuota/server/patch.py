@@ -11,8 +11,8 @@ from copy import deepcopy
 from typing import Any
 
 from kuota.api.merge_patch import equal
+from kuota.api.status import StatusError
 
-from .status import StatusError
 from .strategic import PatchError
 
 _MISSING = object()

@@ -9,13 +9,14 @@ from datetime import datetime
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.status import bad_request
 
 from .admission import Hook, Review
 from .columns import dig, listed, mapped, parsed_time
 from .kinds import Kind
 from .metadata import timestamp
 from .requests import Request
-from .status import bad_request, conflict, forbidden
+from .status import conflict, forbidden
 from .store import Store
 
 

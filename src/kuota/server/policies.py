@@ -18,6 +18,7 @@ import msgspec
 
 from kuota.api.base import Json, Key, LabelSelector, group_of
 from kuota.api.match import SelectorError, matches
+from kuota.api.status import StatusError
 from kuota.cel import CelError, expression
 
 from .admission import Deletion, Review
@@ -25,7 +26,7 @@ from .builtin_kinds import ADMISSION_GROUP
 from .columns import dig, listed, mapped
 from .kinds import Kind, Kinds
 from .policy_matching import RequestFacts, matches_request
-from .status import StatusError, forbidden
+from .status import forbidden
 from .store import Store
 
 POLICIES = f"validatingadmissionpolicies.{ADMISSION_GROUP}"

@@ -10,12 +10,13 @@ from datetime import datetime
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.status import StatusError, bad_request
 
 from .fairness import Turn, Turns
 from .kinds import same_form, served_form
 from .requests import Interrupted, Request, Response, Target, answered
 from .selectors import Selection, requested
-from .status import StatusError, bad_request, expired
+from .status import expired
 from .store import Gone, Store
 from .tables import Form, form_of, metadata_only, table
 

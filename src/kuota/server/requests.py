@@ -8,8 +8,10 @@ from urllib.parse import unquote
 
 import msgspec
 
+from kuota.api.status import StatusError, bad_request
+
 from .kinds import Kind, Kinds, Version
-from .status import StatusError, bad_request, no_such_path
+from .status import no_such_path
 from .streaming.protocols import Session
 
 JSON = "application/json"

@@ -13,6 +13,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import merged
+from kuota.api.status import StatusError, bad_request, unsupported_media
 from kuota.api.structure import Cleaning
 
 from . import deletion, wire
@@ -24,15 +25,7 @@ from .kinds import Kind, Kinds, served_form
 from .ownership import applied_to, owned
 from .patch import json_patch
 from .requests import Target
-from .status import (
-    StatusError,
-    already_exists,
-    bad_request,
-    conflict,
-    forbidden,
-    not_found,
-    unsupported_media,
-)
+from .status import already_exists, conflict, forbidden, not_found
 from .store import AlreadyExists, Conflict, NotFound, Store
 from .strategic import PatchError, strategic_merge
 

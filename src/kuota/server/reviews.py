@@ -12,13 +12,13 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from kuota.api.base import Json
+from kuota.api.status import bad_request
 
 from .auth import EVERY, SERVICE_ACCOUNTS, Access, Roles
 from .columns import dig, listed, mapped
 from .discovery import subresource_verbs
 from .kinds import Kind, Kinds
 from .requests import Target, User
-from .status import bad_request
 from .tokens import EVERYBODY
 
 _ATTRIBUTES = ("verb", "group", "resource", "subresource", "namespace", "name")

@@ -17,10 +17,10 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.match import SelectorError
 from kuota.api.selector import Requirements, parse_selector, selects
+from kuota.api.status import bad_request
 
 from .columns import dig
 from .requests import Request, Target
-from .status import bad_request
 
 _TERM = re.compile(r"(?:[^\\,]|\\.)+|,|\\", re.S)
 _PARTS = re.compile(

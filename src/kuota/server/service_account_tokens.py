@@ -17,12 +17,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.status import StatusError
 
 from .auth import SERVICE_ACCOUNTS, Access, Roles
 from .columns import mapped
 from .metadata import timestamp
 from .requests import User
-from .status import StatusError
 from .store import Store
 from .tokens import EVERYBODY
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejections as Status objects.
-
-Reasons, codes and message formats are Kubernetes', because clients depend on them.
-"""
+"""Rejections that name an object or a kind, in Kubernetes' words. See `kuota.api.status`."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json, failure_status
+from kuota.api.base import Json
 from kuota.api.faults import ErrorType, FieldError
+from kuota.api.status import StatusError, too_large
 
 from .kinds import Kind
 
@@ -33,21 +31,6 @@ _LONGEST_VALUE = 200
 _MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
-
-
-class StatusError(Exception):
-    """A rejected request. `details` is that of the Status, without empty fields."""
-
-    def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.details = details or {}
-
-    def status(self) -> Json:
-        """The Status object of the response."""
-        return failure_status(self.code, self.reason, self.message, self.details)
 
 
 SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -88,28 +71,12 @@ def forbidden(kind: Kind, name: str, why: str, causes: list[Json] | None = None)
     return StatusError(403, "Forbidden", message, details)
 
 
-def bad_request(message: str) -> StatusError:
-    return StatusError(400, "BadRequest", message)
-
-
-def unauthorized() -> StatusError:
-    return StatusError(401, "Unauthorized", "Unauthorized")
-
-
-def not_allowed(message: str) -> StatusError:
-    return StatusError(405, "MethodNotAllowed", message)
-
-
-def unsupported_media(message: str) -> StatusError:
-    return StatusError(415, "UnsupportedMediaType", message)
-
-
 def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
-def too_large(limit: int) -> StatusError:
-    return StatusError(413, "RequestEntityTooLarge", f"limit is {limit}")
+def body_too_large(limit: int) -> StatusError:
+    return too_large(f"limit is {limit}")
 
 
 def invalid(kind: Kind, name: str, faults: Iterable[FieldError]) -> StatusError:

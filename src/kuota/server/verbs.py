@@ -11,6 +11,7 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.managed_fields import manager_name
+from kuota.api.status import StatusError, bad_request, not_allowed
 
 from . import deletion, jsonpath, pods
 from .admission import Write
@@ -26,7 +27,7 @@ from .rest import APPLY_PATCH, Outcome, Rest, patched_json
 from .reviews import Reviews
 from .selectors import requested
 from .service_account_tokens import token_request, token_response
-from .status import SUCCESS, StatusError, bad_request, deleted, expired, no_such_path, not_allowed
+from .status import SUCCESS, deleted, expired, no_such_path
 from .store import Gone, Store, key_of
 from .streaming.pod_sessions import PodProcesses, pod_session
 from .watching import Watching

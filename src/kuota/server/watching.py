@@ -11,6 +11,7 @@ from datetime import timedelta
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.status import StatusError
 
 from .changes import Change, Watch
 from .fairness import Turns
@@ -18,7 +19,7 @@ from .kinds import same_form
 from .reading import Reading, Scan
 from .requests import Request, Response, Target
 from .selectors import Selection, requested
-from .status import StatusError, expired
+from .status import expired
 from .store import Gone, Store
 from .tables import Form, form_of, metadata_only
 

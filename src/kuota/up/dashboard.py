@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from kuota.api.status import StatusError, bad_request, not_allowed, unauthorized
 from kuota.dashboard.access import ISSUER, BearerToken, Credential, UnixPeer
 from kuota.dashboard.assembly import AssembledDashboard, DashboardDependencies, assembled
 from kuota.dashboard.http import PREFIX
@@ -26,7 +27,7 @@ from kuota.kube.errors import Forbidden
 from kuota.server.api import ApiServer
 from kuota.server.auth import Access, known
 from kuota.server.requests import Request, Response, User
-from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed, unauthorized
+from kuota.server.status import no_such_path
 from kuota.server.unix_users import unix_user
 from kuota.steady_time import SHARED
 from kuota.view.observed import ObservedState

@@ -14,13 +14,14 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.owners import controller_of
+from kuota.api.status import not_allowed
 from kuota.kube.clock import time_text
 from kuota.runner.device_readings import DeviceReading, readings
 from kuota.runner.devices import Device
 from kuota.runner.pod_worker import PodWorker
 from kuota.server.auth import Access, Roles
 from kuota.server.requests import Request, Response
-from kuota.server.status import no_such_path, not_allowed
+from kuota.server.status import no_such_path
 from kuota.view.devices import DEVICES_PATH, GROUP, DeviceRow
 
 

@@ -11,6 +11,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.faults import Invalid
 from kuota.api.kueue import GROUP as KUEUE
+from kuota.api.status import StatusError, bad_request, not_allowed
 from kuota.history import api
 from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
@@ -18,7 +19,7 @@ from kuota.history.reports import ReportTooLarge, report
 from kuota.history.turns import ReportTurns
 from kuota.server.auth import Access
 from kuota.server.requests import Request, Response
-from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed
+from kuota.server.status import no_such_path
 
 
 class HistoryExtension:

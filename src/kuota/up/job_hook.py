@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from kuota.api.base import Json
+from kuota.api.status import StatusError
 from kuota.bridge.jobs.ancestor import NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import reviewed
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.runner.job_status import suspended_status
 from kuota.server.admission import Hook, Review
-from kuota.server.status import StatusError
 from kuota.server.store import Store
 from kuota.steady_time import SHARED
 

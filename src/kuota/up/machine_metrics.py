@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from kuota.api.kueue import GROUP as KUEUE
+from kuota.api.status import not_allowed
 from kuota.metrics import machine_catalog as names
 from kuota.metrics.families import CollectedFamilies, families
 from kuota.metrics.http import CONTENT_TYPE, PATH
@@ -23,7 +24,7 @@ from kuota.runner.runner import Runner
 from kuota.server.api import ApiServer
 from kuota.server.auth import METRICS_READERS, Access, Roles
 from kuota.server.requests import Request, Response, User
-from kuota.server.status import no_such_path, not_allowed
+from kuota.server.status import no_such_path
 
 _OTHER = "other"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

@@ -14,13 +14,13 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.selector import parse_selector, selects
+from kuota.api.status import StatusError, bad_request, not_allowed
 from kuota.runner.log_archive import LogArchive
 from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.pod_home import PodHome
 from kuota.server.auth import Access
 from kuota.server.pods import LogOptions, log_options
 from kuota.server.requests import Request, Response
-from kuota.server.status import StatusError, bad_request, not_allowed
 
 GROUP = "logs.kuota.dev"
 _TEXT = "text/plain"

@@ -14,6 +14,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.selector import parse_selector, selects
+from kuota.api.status import StatusError, bad_request, not_allowed
 from kuota.runner.pod_worker import PodWorker
 from kuota.runner.usage import MACHINE, ContainerKey, Measured, Usage, UsageSampler
 from kuota.server import discovery
@@ -21,7 +22,7 @@ from kuota.server.auth import Access
 from kuota.server.kinds import Kind, Kinds, Version
 from kuota.server.requests import Request, Response, answered
 from kuota.server.schemas import with_metadata
-from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed
+from kuota.server.status import no_such_path
 
 GROUP = "metrics.k8s.io"
 VERSION = "v1beta1"

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from kuota.api.base import Json
+from kuota.api.workload import TIMED_OUT
 from kuota.bridge.admission import TIME_UP
+from kuota.bridge.jobs.job_conditions import DEADLINE_EXCEEDED
 
 from .conditions import condition, holds, message
 from .plan import Row
@@ -19,8 +21,6 @@ from .plan import Row
 TIMEOUT_STATUS = 124
 """Exit status of a job that exceeded its time limit, as of timeout(1)."""
 
-_DEADLINE = "DeadlineExceeded"
-_DEADLINE_MESSAGE = "longer than specified deadline"
 _DEACTIVATED = "Deactivated"
 _DUE_TO = "DeactivatedDueTo"
 _CAUSES = {
@@ -65,7 +65,7 @@ def job_ending(job: Json, pods: Iterable[Json]) -> Ending | None:
     if not holds(job, "Failed"):
         return None
     found = condition(job, "Failed") or {}
-    if found.get("reason") == _DEADLINE:
+    if found.get("reason") == DEADLINE_EXCEEDED:
         limit_s = (job.get("spec") or {}).get("activeDeadlineSeconds")
         return _timeout(f"it ran longer than its activeDeadlineSeconds of {limit_s}")
     spent = found.get("reason") == "BackoffLimitExceeded"
@@ -92,7 +92,7 @@ def _finished(workload: Json, pods: Iterable[Json]) -> Ending:
         # Other reasons mean success, or that another workload replaced this one.
         plain = found.get("reason") in ("Succeeded", "JobFinished")
         return Ending(result=Result.SUCCEEDED, cause="" if plain else words, exit_status=0)
-    if _DEADLINE_MESSAGE in words:
+    if holds(workload, TIMED_OUT):
         return _timeout("it ran longer than its activeDeadlineSeconds")
     return _pods_ending(pods) or Ending(result=Result.FAILED, cause=words)
 
@@ -136,7 +136,7 @@ def _timeout(cause: str, workload: str = "") -> Ending:
 def _pods_ending(pods: Iterable[Json]) -> Ending | None:
     """Return the ending that the last failed pod reports; None if no pod reports one."""
     for pod in sorted(pods, key=_created, reverse=True):
-        if (pod.get("status") or {}).get("reason") == _DEADLINE:
+        if (pod.get("status") or {}).get("reason") == DEADLINE_EXCEEDED:
             limit_s = (pod.get("spec") or {}).get("activeDeadlineSeconds")
             return _timeout(f"its pod ran longer than its time limit of {limit_s} s")
         failures = _failures(pod)

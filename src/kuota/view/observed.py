@@ -106,6 +106,16 @@ class ObservedState:
     def workloads(self) -> Mapping[Key, Json]:
         return self.objects["Workload"]
 
+    def workload_model(self, key: Key) -> model.Workload | None:
+        """Return a Workload as the engine sees it; None if it is unknown or cannot be read.
+
+        Only one that is charged has a reservation.
+        """
+        found = self.state.workloads.get(key) or _read(self._model, self.workloads.get(key))
+        if found is None or key in self.state.workloads:
+            return found
+        return msgspec.structs.replace(found, reservation=None)
+
     def workload_by_uid(self, uid: str) -> Json | None:
         """Return the Workload with this UID; None if it is unknown."""
         key = self._by_uid.get(uid)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from kuota.api.base import Json, failure_status
+from kuota.api.base import Json
+from kuota.api.status import failure_status
 from kuota.engine.model import Struct
 
 

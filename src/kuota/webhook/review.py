@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json, failure_status
+from kuota.api.base import Json
 from kuota.api.faults import FieldError
+from kuota.api.status import failure_status
 
 
 def difference(before: Any, after: Any) -> list[Json]:

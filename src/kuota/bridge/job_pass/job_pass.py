@@ -10,10 +10,12 @@ from kuota.api.base import Json, Key
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child
+from kuota.api.workload import TIMED_OUT
 
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Effect, Event
 from ..jobs.composable import ComposableJob, JobWithTermination, Match, StopCause, members_of
+from ..jobs.job_conditions import DEADLINE_EXCEEDED
 from ..jobs.kind import ElasticJob, JobKind, JobWithFinalize, key_of
 from ..jobs.members import Identity, identity_of
 from ..lifecycle_view import JobView
@@ -154,10 +156,14 @@ class JobPass:
         self.job, self.refused = match.job, match.refused
         self.add(*match.effects)
 
-    def finish(self, stored: StoredWorkload, reason: str, message: str) -> None:
-        """Set the condition Finished of a Workload."""
+    def finish(
+        self, stored: StoredWorkload, reason: str, message: str, *, timed_out: bool = False
+    ) -> None:
+        """Set the condition Finished of a Workload, and with `timed_out` that its job was late."""
         with self.draft(stored) as draft:
             draft.set_condition("Finished", True, reason, message)
+            if timed_out:
+                draft.set_condition(TIMED_OUT, True, DEADLINE_EXCEEDED, message)
 
     def write(self, after: Json) -> None:
         """Change the job to `after`, except for its status."""

@@ -188,7 +188,8 @@ def finish_workload(job_pass: JobPass) -> bool:
     if stored is not None and not job_pass.occupied(stored):
         reason = "Succeeded" if over.success else "Failed"
         for each in (stored, *job_pass.other_slices):
-            job_pass.finish(each, reason, over.message or f"The job has {reason.lower()}")
+            message = over.message or f"The job has {reason.lower()}"
+            job_pass.finish(each, reason, message, timed_out=over.timed_out)
         job_pass.record_event("FinishedWorkload", f"Workload {stored.key} is finished")
     if stored is None or not job_pass.occupied(stored):
         job_pass.finalize()

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from kuota.api.base import Json
 from kuota.api.rules.job import pod_count
-from kuota.api.rules.report import child, elements, integer, mapping, text, whole
+from kuota.api.rules.report import child, elements, integer, text, whole
 from kuota.api.workload import ReclaimablePod
 
+from .job_conditions import ended, true_condition
 from .kind import End
 
 MAIN = "main"
@@ -15,12 +16,8 @@ MAIN = "main"
 
 def end(job: Json) -> End | None:
     """Return how the job ended; None while it is running."""
-    for each in elements(child(job, "status").get("conditions")):
-        found = mapping(each)
-        if found.get("type") in ("Complete", "Failed") and found.get("status") == "True":
-            success = found["type"] == "Complete"
-            return End(success=success, message=text(found.get("message")))
-    return None
+    found = true_condition(job, "Complete", "Failed")
+    return None if found is None else ended(found, success=found["type"] == "Complete")
 
 
 def active(job: Json) -> bool:

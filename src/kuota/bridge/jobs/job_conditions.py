@@ -10,6 +10,9 @@ from kuota.api.rules.report import child, elements, integer, mapping, text
 
 from .kind import End
 
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+"""The reason of a job or pod that failed because it ran longer than its activeDeadlineSeconds."""
+
 
 def true_condition(job: Json, *types: str) -> Json | None:
     """Return the first condition of one of these types whose status is True."""
@@ -24,8 +27,14 @@ def end_by_condition(job: Json, *, succeeded: str, failed: str = "Failed") -> En
     for kind, success in ((succeeded, True), (failed, False)):
         found = true_condition(job, kind)
         if found is not None:
-            return End(success=success, message=text(found.get("message")))
+            return ended(found, success=success)
     return None
+
+
+def ended(condition: Json, *, success: bool) -> End:
+    """Return the end of a job that a condition reports."""
+    late = not success and condition.get("reason") == DEADLINE_EXCEEDED
+    return End(success=success, message=text(condition.get("message")), timed_out=late)
 
 
 def total(entries: Iterable[object], *fields: str) -> int:

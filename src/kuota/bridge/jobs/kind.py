@@ -48,10 +48,11 @@ class JobKey(NamedTuple):
 
 
 class End(Struct):
-    """How a job ended."""
+    """How a job ended. `timed_out` is set if it failed because it exceeded its own deadline."""
 
     success: bool
     message: str = ""
+    timed_out: bool = False
 
 
 class Stop(Struct):

@@ -12,12 +12,13 @@ from urllib.parse import parse_qs
 
 from kuota.api.base import Json
 from kuota.api.core import RUN_AS, is_trusted
+from kuota.api.status import StatusError, bad_request
 
 from ..columns import dig, listed
 from ..kinds import Kind
 from ..pods import chosen_container
 from ..requests import ADMINS, Request, User
-from ..status import StatusError, bad_request, conflict, forbidden
+from ..status import conflict, forbidden
 from .port_forward import MOST_PORTS, Connection
 from .protocols import Session
 from .remote_command import CommandOptions, RemoteProcess

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
+from kuota.api.status import StatusError, too_many
 from kuota.connections import decrement
 
-from ..status import StatusError
 from .channels import ChannelStreams
 from .port_forward import SPDY_VERSION, TUNNEL, Connect, WebSocketForward, serve_spdy
 from .protocols import Disconnected, Link
@@ -149,7 +149,7 @@ class SessionLimits(msgspec.Struct):
 
 def _too_many(what: str) -> StatusError:
     message = f"{what} of exec, attach and port-forward, which is the limit; close some of them"
-    return StatusError(429, "TooManyRequests", message)
+    return too_many(message)
 
 
 class Active:

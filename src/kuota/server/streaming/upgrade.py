@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import WSMsgType, web
 
-from ..status import bad_request
+from kuota.api.status import bad_request
+
 from .protocols import Disconnected, Link, Session
 from .sessions import Active, SessionLimits
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kuota.api.base import true_condition
+from kuota.api.workload import TIMED_OUT
 from kuota.bridge.inbound_workload import REPLACED, replaces
 from kuota.bridge.job_pass.slices import end_reason
 
@@ -132,6 +133,9 @@ def finish_with_copy(group_pass: GroupPass) -> bool:
         group_pass.confirm = cluster
     elif group_pass.sync_job(cluster, create=False):
         group_pass.draft.set_condition("Finished", True, end.reason, end.message)
+        late = group_pass.first_true(TIMED_OUT)
+        if late is not None:
+            group_pass.draft.set_condition(TIMED_OUT, True, late[1].reason, late[1].message)
     return True
 
 
