@@ -8,63 +8,25 @@ import os
 
 import msgspec
 
+from cluster.racks import HOST, TOPOLOGY, clear, gang, node, node_name
 from cluster.stage import Stage, StageRunner
-from control.objects import condition, flavor, job, local_queue, queue
-from kuota.api.base import Json, Key
+from control.objects import condition, flavor, local_queue, queue
+from kuota.api.base import Json
 from kuota.api.topology_codec import expand
 from kuota.api.workload import TopologyAssignment
-from kuota.kube.resources import NODES, PODS, TOPOLOGIES
+from kuota.kube.resources import PODS, TOPOLOGIES
 
-HOST = "kubernetes.io/hostname"
 RACKS = 100 if os.environ.get("KUOTA_KUBE") else 10
 NODES_PER_RACK = 4
-TOPOLOGY: Json = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "Topology",
-    "metadata": {"name": "racks"},
-    "spec": {"levels": [{"nodeLabel": "test/rack"}, {"nodeLabel": HOST}]},
-}
-
-
-def _name(rack: int, number: int) -> str:
-    return f"node-{rack:03}-{number}"
-
-
-async def _node(stage: Stage, rack: int, number: int, cpu: int = 2) -> None:
-    """Create a node that belongs to this story only."""
-    name = stage.names.own(_name(rack, number))
-    labels = {"test/pool": stage.names.own("pool"), "test/rack": f"rack-{rack:03}", HOST: name}
-    await stage.client.create(
-        NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    )
-    room = {"cpu": str(cpu), "memory": "8Gi", "pods": "10"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
-    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
-    await stage.client.patch(NODES, Key("", name), {"status": status}, subresource="status")
 
 
 async def _furnish(stage: Stage) -> None:
     """A queue for racks of four nodes with two CPUs each."""
     places = [(rack, number) for rack in range(RACKS) for number in range(NODES_PER_RACK)]
     for first in range(0, len(places), 50):
-        await asyncio.gather(*(_node(stage, *each) for each in places[first : first + 50]))
+        await asyncio.gather(*(node(stage, *each) for each in places[first : first + 50]))
     on_racks = flavor(nodeLabels={"test/pool": stage.names.own("pool")}, topologyName="racks")
     await stage.apply(TOPOLOGY, on_racks, queue("cq", 10_000), local_queue())
-
-
-async def _clear(stage: Stage) -> None:
-    """Delete the nodes, which the stage does not know."""
-    selector = f"test/pool={stage.names.own('pool')}"
-    found = await stage.client.list(NODES, label_selector=selector)
-    names = [Key("", each["metadata"]["name"]) for each in found.items]
-    await asyncio.gather(*(stage.client.delete(NODES, each) for each in names))
-
-
-def _gang(name: str, pods: int) -> Json:
-    made = job(name, "1", parallelism=pods, completions=pods)
-    annotations = {"kueue.x-k8s.io/podset-required-topology": "test/rack"}
-    made["spec"]["template"]["metadata"] = {"annotations": annotations}
-    return made
 
 
 def _racks(stage: Stage, name: str) -> dict[str, int]:
@@ -93,30 +55,30 @@ async def _told(stage: Stage) -> None:
     try:
         await _furnish(stage)
         # A gang fills one rack, and the next one another.
-        await stage.apply(_gang("first", 8))
+        await stage.apply(gang("first", 8))
         await stage.shows({"000": 8}, _racks, stage, "first")
-        await stage.apply(_gang("second", 5))
+        await stage.apply(gang("second", 5))
         await stage.shows({"001": 5}, _racks, stage, "second")
         # No rack holds ten pods.
-        await stage.apply(_gang("large", 10))
+        await stage.apply(gang("large", 10))
         await stage.holds(lambda: "fits only 8 of 10 pods" in _message(stage, "large"))
         # A pod that no topology places takes the room that the third rack offers.
         await _bound_pod(stage, 2)
-        await stage.apply(_gang("third", 8))
+        await stage.apply(gang("third", 8))
         await stage.shows({"003": 8}, _racks, stage, "third")
         # Another node in the last rack makes room for the large gang.
-        await _node(stage, RACKS - 1, NODES_PER_RACK)
+        await node(stage, RACKS - 1, NODES_PER_RACK)
         await stage.shows({f"{RACKS - 1:03}": 10}, _racks, stage, "large")
         await stage.shows([{"name": "kueue.x-k8s.io/topology"}], _gates, stage, "large")
         finalizers = stage.get(TOPOLOGIES, "racks")["metadata"]["finalizers"]
         assert ["kueue.x-k8s.io/resource-in-use"] == finalizers
     finally:
-        await _clear(stage)
+        await clear(stage)
 
 
 async def _bound_pod(stage: Stage, rack: int) -> None:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    spec = {"nodeName": stage.names.own(_name(rack, 0)), "containers": [container]}
+    spec = {"nodeName": stage.names.own(node_name(rack, 0)), "containers": [container]}
     meta = {"name": "daemon", "namespace": stage.names.namespace}
     await stage.client.create(
         PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}

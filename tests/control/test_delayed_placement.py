@@ -8,9 +8,9 @@ import pytest
 from control import autoscaler
 from control.autoscaler import POOL, node
 from control.objects import job
+from control.racks import placement
 from control.stage import Stage, run_scene
 from control.test_provisioning import autoscaling, config, furnish, state
-from control.test_topology import _placed
 from kuota.api.base import Json
 
 HOST = "kubernetes.io/hostname"
@@ -53,7 +53,7 @@ def test_pods_are_placed_on_the_nodes_that_were_added_for_them(
             await stage.rest(70)
             [given] = stage.workload("train")["status"]["admission"]["podSetAssignments"]
             assert "Ready" == given["delayedTopologyRequest"]
-            placed = _placed(stage, "train") or []
+            placed = placement(stage, "train") or []
             assert 2 == len(placed)
             assert "decoy" not in placed
             assert "True/Admitted" == stage.says("train", "Admitted")

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from control.objects import job, local_queue, queue
+from control.racks import FLAVOR, TOPOLOGY, node, placement
 from control.stage import Stage, run_scene
-from control.test_topology import FLAVOR, TOPOLOGY, _node, _placed
 from kuota.api.base import Json, Key
 from kuota.kube.errors import ServerError
 from kuota.kube.resources import NODES
@@ -23,16 +23,16 @@ async def _running(stage: Stage, *nodes: Json) -> None:
     await stage.api.apply(*nodes, TOPOLOGY, FLAVOR, queue("cq", 100), local_queue())
     await stage.api.apply(_gang("gang", 2))
     await stage.rest(5)
-    assert ["n1", "n2"] == _placed(stage, "gang")
+    assert ["n1", "n2"] == placement(stage, "gang")
 
 
 def test_a_lost_node_is_replaced_while_the_workload_keeps_its_quota() -> None:
     async def scene(stage: Stage) -> None:
-        await _running(stage, _node("n1", "r1"), _node("n2", "r1"), _node("n3", "r2"))
+        await _running(stage, node("n1", "r1"), node("n2", "r1"), node("n3", "r2"))
         reserved = stage.condition("gang", "QuotaReserved")["lastTransitionTime"]
         await stage.api.delete(NODES, Key("", "n1"))
         await stage.rest(10)
-        assert ["n2", "n3"] == _placed(stage, "gang")
+        assert ["n2", "n3"] == placement(stage, "gang")
         assert not stage.workload("gang")["status"].get("unhealthyNodes")
         assert reserved == stage.condition("gang", "QuotaReserved")["lastTransitionTime"]
         assert "True/Admitted" == stage.says("gang", "Admitted")
@@ -43,29 +43,29 @@ def test_a_lost_node_is_replaced_while_the_workload_keeps_its_quota() -> None:
 
 def test_a_workload_that_lost_a_node_without_a_replacement_is_evicted_and_waits() -> None:
     async def scene(stage: Stage) -> None:
-        await _running(stage, _node("n1", "r1"), _node("n2", "r1"))
+        await _running(stage, node("n1", "r1"), node("n2", "r1"))
         await stage.api.delete(NODES, Key("", "n1"))
         await stage.rest(30)
-        assert _placed(stage, "gang") is None
+        assert placement(stage, "gang") is None
         name = stage.workload("gang")["metadata"]["name"]
         assert "EvictedDueToNodeFailures" in stage.events("Workload", name)
         assert stage.suspended("gang")
-        await stage.api.apply(_node("n3", "r2"))
+        await stage.api.apply(node("n3", "r2"))
         await stage.rest(30)
-        assert ["n2", "n3"] == _placed(stage, "gang")
+        assert ["n2", "n3"] == placement(stage, "gang")
 
     run_scene(scene)
 
 
 def test_a_replacement_whose_write_fails_is_written_later() -> None:
     async def scene(stage: Stage) -> None:
-        await _running(stage, _node("n1", "r1"), _node("n2", "r1"), _node("n3", "r2"))
+        await _running(stage, node("n1", "r1"), node("n2", "r1"), node("n3", "r2"))
         stage.api.refuse["status", "Workload"] = [
             ServerError(500, "InternalError", "out of order") for _ in range(6)
         ]
         await stage.api.delete(NODES, Key("", "n1"))
         await stage.rest(120)
-        assert ["n2", "n3"] == _placed(stage, "gang")
+        assert ["n2", "n3"] == placement(stage, "gang")
         assert not stage.workload("gang")["status"].get("unhealthyNodes")
 
     run_scene(scene)

@@ -3,42 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from control.objects import condition, flavor, job, local_queue, queue
+from control.objects import condition, local_queue, queue
+from control.racks import FLAVOR, GATE, TOPOLOGY, furnish, gang, node, placement
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
-
-HOST = "kubernetes.io/hostname"
-GATE = "kueue.x-k8s.io/topology"
-TOPOLOGY: Json = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "Topology",
-    "metadata": {"name": "racks"},
-    "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": HOST}]},
-}
-FLAVOR = flavor(nodeLabels={"pool": "a"}, topologyName="racks")
-
-
-def _node(name: str, rack: str, cpu: int = 2, **spec: Any) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"pool": "a", "rack": rack, HOST: name}},
-        "spec": spec,
-        "status": {
-            "allocatable": {"cpu": str(cpu), "pods": "10"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
-
-
-def _gang(name: str, pods: int, cpu: str = "1") -> Json:
-    made = job(name, cpu, parallelism=pods, completions=pods)
-    annotations = {"kueue.x-k8s.io/podset-required-topology": "rack"}
-    made["spec"]["template"]["metadata"] = {"annotations": annotations}
-    return made
 
 
 def _pod(name: str, node: str, cpu: str, **annotations: str) -> Json:
@@ -52,30 +21,12 @@ def _pod(name: str, node: str, cpu: str, **annotations: str) -> Json:
     }
 
 
-def _placed(stage: Stage, name: str) -> list[str] | None:
-    """Return the hostnames that a job was assigned, or None while it waits."""
-    admission = (stage.workload(name).get("status") or {}).get("admission")
-    if admission is None:
-        return None
-    [assigned] = admission["podSetAssignments"]
-    [part] = assigned["topologyAssignment"]["slices"]
-    [values] = part["valuesPerLevel"]
-    if "universal" in values:
-        return [values["universal"]]
-    found = values["individual"]
-    return [found.get("prefix", "") + root + found.get("suffix", "") for root in found["roots"]]
-
-
-async def _furnish(stage: Stage, *nodes: Json) -> None:
-    await stage.api.apply(*nodes, TOPOLOGY, FLAVOR, queue("cq", 100), local_queue())
-
-
 def test_a_gang_is_placed_in_one_rack_and_its_pods_are_gated() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"), _node("n2", "r2"), _node("n3", "r2"))
-        await stage.api.apply(_gang("gang", 4))
+        await furnish(stage, node("n1", "r1"), node("n2", "r2"), node("n3", "r2"))
+        await stage.api.apply(gang("gang", 4))
         await stage.rest()
-        assert ["n2", "n3"] == _placed(stage, "gang")
+        assert ["n2", "n3"] == placement(stage, "gang")
         template = stage.job("gang")["spec"]["template"]
         assert [{"name": GATE}] == template["spec"]["schedulingGates"]
         assert "main" == template["metadata"]["labels"]["kueue.x-k8s.io/podset"]
@@ -87,65 +38,65 @@ def test_a_gang_is_placed_in_one_rack_and_its_pods_are_gated() -> None:
 
 def test_a_gang_that_no_rack_holds_waits_with_the_reason_until_a_node_is_added() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"), _node("n2", "r2"))
-        await stage.api.apply(_gang("gang", 4))
+        await furnish(stage, node("n1", "r1"), node("n2", "r2"))
+        await stage.api.apply(gang("gang", 4))
         await stage.rest(5)
         reserved = stage.condition("gang", "QuotaReserved")
         assert "False" == reserved["status"]
         assert 'topology "racks" fits only 2 of 4 pods' in reserved["message"]
-        await stage.api.apply(_node("n3", "r2"))
+        await stage.api.apply(node("n3", "r2"))
         await stage.rest(5)
-        assert ["n2", "n3"] == _placed(stage, "gang")
+        assert ["n2", "n3"] == placement(stage, "gang")
 
     run_scene(scene)
 
 
 def test_pods_that_no_topology_places_use_their_node_until_they_end() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"))
+        await furnish(stage, node("n1", "r1"))
         placed = {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}
         await stage.api.apply(_pod("daemon", "n1", "1"), _pod("placed", "n1", "1", **placed))
-        await stage.api.apply(_gang("gang", 2))
+        await stage.api.apply(gang("gang", 2))
         await stage.rest(5)
-        assert _placed(stage, "gang") is None
+        assert placement(stage, "gang") is None
         await stage.api.patch(
             PODS, Key("team", "daemon"), {"status": {"phase": "Succeeded"}}, subresource="status"
         )
         await stage.rest(15)
-        assert ["n1"] == _placed(stage, "gang")
+        assert ["n1"] == placement(stage, "gang")
 
     run_scene(scene)
 
 
 def test_cordoned_and_unready_nodes_are_not_used() -> None:
     async def scene(stage: Stage) -> None:
-        unready = _node("n2", "r1")
+        unready = node("n2", "r1")
         unready["status"]["conditions"][0]["status"] = "False"
-        await _furnish(stage, _node("n1", "r1", unschedulable=True), unready, _node("n3", "r2", 1))
-        await stage.api.apply(_gang("gang", 2))
+        await furnish(stage, node("n1", "r1", unschedulable=True), unready, node("n3", "r2", 1))
+        await stage.api.apply(gang("gang", 2))
         await stage.rest(5)
-        assert _placed(stage, "gang") is None
+        assert placement(stage, "gang") is None
         await stage.api.patch(NODES, Key("", "n1"), {"spec": {"unschedulable": None}})
         await stage.rest(5)
-        assert ["n1"] == _placed(stage, "gang")
+        assert ["n1"] == placement(stage, "gang")
 
     run_scene(scene)
 
 
 def test_a_queue_whose_topology_is_missing_is_inactive() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"))
+        await furnish(stage, node("n1", "r1"))
         await stage.rest(5)
         await stage.api.patch(TOPOLOGIES, Key("", "racks"), {"metadata": {"finalizers": None}})
         await stage.api.delete(TOPOLOGIES, Key("", "racks"))
-        await stage.api.apply(_gang("gang", 1))
+        await stage.api.apply(gang("gang", 1))
         await stage.rest(5)
         active = condition(stage.get(CLUSTER_QUEUES, "cq"), "Active")
         assert ("False", "TopologyNotFound") == (active["status"], active["reason"])
-        assert _placed(stage, "gang") is None
+        assert placement(stage, "gang") is None
         await stage.api.apply(TOPOLOGY)
         await stage.rest(5)
-        assert ["n1"] == _placed(stage, "gang")
+        assert ["n1"] == placement(stage, "gang")
 
     run_scene(scene)
 
@@ -168,26 +119,26 @@ def test_a_topology_is_kept_until_no_flavor_uses_it() -> None:
 
 def test_usage_counts_after_a_restart() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"))
-        await stage.api.apply(_gang("first", 1))
+        await furnish(stage, node("n1", "r1"))
+        await stage.api.apply(gang("first", 1))
         await stage.rest(5)
         await stage.restart()
         await stage.rest(5)
-        await stage.api.apply(_gang("second", 2), _gang("third", 1))
+        await stage.api.apply(gang("second", 2), gang("third", 1))
         await stage.rest(5)
-        assert _placed(stage, "second") is None
-        assert ["n1"] == _placed(stage, "third")
+        assert placement(stage, "second") is None
+        assert ["n1"] == placement(stage, "third")
         await stage.api.delete(JOBS, Key("team", "first"))
         await stage.api.delete(JOBS, Key("team", "third"))
         await stage.rest(15)
-        assert ["n1"] == _placed(stage, "second")
+        assert ["n1"] == placement(stage, "second")
 
     run_scene(scene)
 
 
 def test_heartbeats_of_nodes_are_not_facts() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"))
+        await furnish(stage, node("n1", "r1"))
         await stage.rest(5)
         applied: list[object] = []
         stage.system._node_facts._apply = applied.append
@@ -197,7 +148,7 @@ def test_heartbeats_of_nodes_are_not_facts() -> None:
             await stage.api.patch(NODES, Key("", "n1"), patch, subresource="status")
             await stage.rest(1)
         assert [] == applied
-        await stage.api.apply(_node("n1", "r1", 3))
+        await stage.api.apply(node("n1", "r1", 3))
         await stage.rest(1)
         assert 1 == len(applied)
 
@@ -206,7 +157,7 @@ def test_heartbeats_of_nodes_are_not_facts() -> None:
 
 def test_without_the_gate_nodes_are_not_watched() -> None:
     async def scene(stage: Stage) -> None:
-        await stage.api.apply(FLAVOR, queue("cq", 100), local_queue(), _gang("gang", 4))
+        await stage.api.apply(FLAVOR, queue("cq", 100), local_queue(), gang("gang", 4))
         await stage.rest(5)
         assert not stage.system.cache.nodes.needed
         assert not stage.system.cache.pods.needed

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 
 from control.objects import condition
+from control.racks import GATE, HOST, furnish, gang, node
 from control.stage import Stage, run_scene
-from control.test_topology import GATE, HOST, _furnish, _gang, _node
 from kuota.api.base import Json, Key
 from kuota.control.observer import attach_observer
 from kuota.control.parts import ALL, Part
@@ -18,7 +18,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def _indexed(name: str, pods: int) -> Json:
-    made = _gang(name, pods)
+    made = gang(name, pods)
     made["spec"]["completionMode"] = "Indexed"
     return made
 
@@ -60,7 +60,7 @@ def _unhealthy(stage: Stage, job: str) -> list[str]:
 
 async def _gang_of_four(stage: Stage) -> None:
     """Four running pods on the two nodes of one rack."""
-    await _furnish(stage, _node("n1", "r1"), _node("n2", "r1"))
+    await furnish(stage, node("n1", "r1"), node("n2", "r1"))
     await stage.api.apply(_indexed("gang", 4))
     await stage.rest()
     for index in range(4):
@@ -73,7 +73,7 @@ async def _gang_of_four(stage: Stage) -> None:
 
 def test_pods_are_sent_to_the_nodes_of_their_ranks() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"), _node("n2", "r1"))
+        await furnish(stage, node("n1", "r1"), node("n2", "r1"))
         await stage.api.apply(_indexed("gang", 4))
         await stage.rest()
         for index in (3, 1, 0, 2):
@@ -86,8 +86,8 @@ def test_pods_are_sent_to_the_nodes_of_their_ranks() -> None:
 
 def test_pods_that_exist_before_the_controller_starts_are_sent_too() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"))
-        await stage.api.apply(_gang("gang", 1))
+        await furnish(stage, node("n1", "r1"))
+        await stage.api.apply(gang("gang", 1))
         await stage.rest()
         await stage.stop()
         await stage.api.apply(_pod(stage, "gang", "p"))
@@ -100,8 +100,8 @@ def test_pods_that_exist_before_the_controller_starts_are_sent_too() -> None:
 
 def test_pods_are_sent_to_their_nodes_without_the_reconcilers_of_jobs() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"))
-        await stage.api.apply(_gang("gang", 1))
+        await furnish(stage, node("n1", "r1"))
+        await stage.api.apply(gang("gang", 1))
         await stage.rest()
         await stage.stop()
         await stage.api.apply(_pod(stage, "gang", "p"))
@@ -119,8 +119,8 @@ def test_pods_are_sent_to_their_nodes_without_the_reconcilers_of_jobs() -> None:
 
 def test_no_node_gets_more_pods_than_it_was_assigned() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1"), _node("n2", "r1"))
-        await stage.api.apply(_gang("gang", 3))
+        await furnish(stage, node("n1", "r1"), node("n2", "r1"))
+        await stage.api.apply(gang("gang", 3))
         await stage.rest()
         for name in "abcdef":
             await stage.api.apply(_pod(stage, "gang", name))
@@ -137,8 +137,8 @@ def test_no_node_gets_more_pods_than_it_was_assigned() -> None:
 
 def test_a_write_with_an_unknown_outcome_is_read_before_the_next_pass() -> None:
     async def scene(stage: Stage) -> None:
-        await _furnish(stage, _node("n1", "r1", 1), _node("n2", "r1", 1))
-        await stage.api.apply(_gang("gang", 2))
+        await furnish(stage, node("n1", "r1", 1), node("n2", "r1", 1))
+        await stage.api.apply(gang("gang", 2))
         await stage.rest()
         stage.api.lag_s = 60
         stage.api.refuse["patch", "Pod"] = [ServerError(500, "InternalError", "no answer")]
@@ -174,7 +174,7 @@ def test_a_node_that_fails_is_recorded_once_its_pods_are_gone() -> None:
 def test_a_failed_node_is_replaced_and_new_pods_go_to_the_replacement() -> None:
     async def scene(stage: Stage) -> None:
         await _gang_of_four(stage)
-        await stage.api.apply(_node("n3", "r1"))
+        await stage.api.apply(node("n3", "r1"))
         await stage.rest()
         await stage.api.delete(NODES, Key("", "n2"))
         await stage.rest(5)
@@ -205,7 +205,7 @@ def test_two_failed_nodes_evict_the_workload() -> None:
 def test_a_pod_that_waits_for_a_failed_node_is_terminated() -> None:
     async def scene(stage: Stage) -> None:
         await _gang_of_four(stage)
-        await stage.api.apply(_node("n3", "r1"))
+        await stage.api.apply(node("n3", "r1"))
         await stage.api.delete(PODS, Key("team", "p3"))
         await stage.api.apply(_pod(stage, "gang", "late", 3))
         await stage.rest()
@@ -240,7 +240,7 @@ def test_a_node_that_recovers_is_healthy_again() -> None:
 def test_a_node_that_was_lost_while_the_controller_was_down_is_noticed() -> None:
     async def scene(stage: Stage) -> None:
         await _gang_of_four(stage)
-        await stage.api.apply(_node("n3", "r1"))
+        await stage.api.apply(node("n3", "r1"))
         await stage.rest()
         await stage.stop()
         await stage.api.delete(NODES, Key("", "n1"))
