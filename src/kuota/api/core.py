@@ -11,6 +11,8 @@ from .base import Condition, Json, LabelSelectorRequirement, Object, Quantity, R
 RUN_AS = "kuota.dev/run-as-uid"
 """The user whose permissions apply to the processes of a pod. The server sets it."""
 
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+"""The reason of a job or pod that failed because it ran longer than its activeDeadlineSeconds."""
 AUTHOR_ROLE = "kuota.dev/author-role"
 """Says `admin` on pods and templates that an admin submitted. The server sets it."""
 ADMIN_ROLE = "admin"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from kuota.api.base import Json
+from kuota.api.core import DEADLINE_EXCEEDED
 from kuota.api.workload import TIMED_OUT
 from kuota.bridge.admission import TIME_UP
-from kuota.bridge.jobs.job_conditions import DEADLINE_EXCEEDED
 
 from .conditions import condition, holds, message
 from .plan import Row

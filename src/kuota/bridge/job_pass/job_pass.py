@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from kuota.api.base import Json, Key
+from kuota.api.core import DEADLINE_EXCEEDED
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child
@@ -15,7 +16,6 @@ from kuota.api.workload import TIMED_OUT
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Effect, Event
 from ..jobs.composable import ComposableJob, JobWithTermination, Match, StopCause, members_of
-from ..jobs.job_conditions import DEADLINE_EXCEEDED
 from ..jobs.kind import ElasticJob, JobKind, JobWithFinalize, key_of
 from ..jobs.members import Identity, identity_of
 from ..lifecycle_view import JobView

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kuota.api.base import Json
+from kuota.api.core import DEADLINE_EXCEEDED
 from kuota.api.rules.report import child, elements, integer, mapping, text
 
 from .kind import End
-
-DEADLINE_EXCEEDED = "DeadlineExceeded"
-"""The reason of a job or pod that failed because it ran longer than its activeDeadlineSeconds."""
 
 
 def true_condition(job: Json, *types: str) -> Json | None:
