@@ -88,13 +88,13 @@ def test_the_export_is_a_focus_dataset_of_whole_days(server: Cluster) -> None:
     assert [] == faults(list(found[0]), found)
     days = {(e["SubAccountId"], e["ChargePeriodStart"][:10]): e["ConsumedQuantity"] for e in found}
     assert {
-        ("speech", "2026-01-10"): "4",
-        ("speech", "2026-01-11"): "4",
-        ("vision", "2026-01-10"): "4",
-        ("vision", "2026-01-11"): "4",
+        ("speech", "2026-01-10"): "4.0",
+        ("speech", "2026-01-11"): "4.0",
+        ("vision", "2026-01-10"): "4.0",
+        ("vision", "2026-01-11"): "4.0",
     } == days
     assert '{"project": "x"}' == found[0]["Tags"]
-    assert {"0"} == {each["BilledCost"] for each in found}
+    assert {"0.0"} == {each["BilledCost"] for each in found}
 
 
 def test_the_export_multiplies_prices(server: Cluster) -> None:

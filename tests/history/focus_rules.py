@@ -10,8 +10,8 @@ from decimal import Decimal
 
 STRING, DECIMAL, MOMENT, CURRENCY, PAIRS = "String", "Decimal", "Date/Time", "Currency", "JSON"
 _FORMS = {
-    # Scientific notation is allowed, but not needed.
-    DECIMAL: re.compile(r"-?[0-9]+(\.[0-9]+)?"),
+    # Integers and scientific notation are allowed, but tools may not recognize them as decimals.
+    DECIMAL: re.compile(r"-?[0-9]+\.[0-9]+"),
     MOMENT: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"),
     CURRENCY: re.compile(r"[A-Z]{3}"),
     STRING: re.compile(r".*\S.*"),

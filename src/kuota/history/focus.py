@@ -164,9 +164,12 @@ def _measured(charge: Charge, listed: PriceList) -> Row:
 
 
 def _decimal(value: Decimal) -> str:
-    """Format without an exponent and without zeros at the end."""
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    """Format without an exponent, and with at least one decimal place.
+
+    Tools infer the type of a column from its values, and a column of whole numbers is no decimal.
+    """
+    whole, _, fraction = f"{value:f}".partition(".")
+    return f"{whole}.{fraction.rstrip('0') or '0'}"
 
 
 def _moment(milliseconds: int) -> datetime:
