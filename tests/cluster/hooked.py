@@ -24,6 +24,7 @@ from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.config.shapes import Configuration
+from kuota.kube.access import AccessReviews
 from kuota.kube.client import Client
 from kuota.kube.errors import KubeError
 from kuota.kube.resources import (
@@ -80,15 +81,16 @@ class Hooked:
                 await client.create(NAMESPACES, namespace(name))
 
     @asynccontextmanager
-    async def answering(self) -> AsyncIterator[Client]:
-        """Webhooks that answer and are trusted, and a client."""
+    async def answering(self, *, authors: bool = False) -> AsyncIterator[Client]:
+        """Webhooks that answer and are trusted, and a client. They may record authors of jobs."""
         async with self.server.client() as own, self.server.client() as client:
             context = serving_context()
             managed, following = (
                 ManagedCertificate(own, context, Settings(hosts=(HOST,))),
                 InformerLookup(own),
             )
-            webhooks = Webhooks(following, self._config)
+            authorizer = AccessReviews(own) if authors else None
+            webhooks = Webhooks(following, self._config, authorizer=authorizer)
             tasks = [asyncio.create_task(each.run()) for each in (managed, following)]
             try:
                 await managed.ready.wait()

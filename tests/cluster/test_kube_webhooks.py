@@ -14,6 +14,7 @@ from cluster.hooked import Hooked, eventually, hooked
 from control.objects import flavor, local_queue, queue
 from hang import HANG_S
 from kuota.api.base import Json, Key
+from kuota.api.core import AUTHOR
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, Forbidden, KubeError
 from kuota.kube.resources import (
@@ -30,6 +31,9 @@ from kuota.kube.resources import (
 from kuota.webhook.certificates import SECRET
 from kuota.webhook.injection import MUTATING, VALIDATING
 
+_RBAC = "rbac.authorization.k8s.io"
+_ROLES = Resource(_RBAC, "v1", "roles", "Role")
+_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 OLD_QUEUES = Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False)
 OLD_WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads", "Workload")
@@ -135,6 +139,39 @@ def test_pods_are_checked_and_gated(server: Hooked) -> None:
         await client.delete(PODS, Key(TEAM, "p"))
 
     play(server, story)
+
+
+def test_jobs_and_workloads_name_who_created_them(server: Hooked) -> None:
+    claimed = {"annotations": {AUTHOR: "ben"}, "namespace": TEAM}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+
+    async def allowed(client: Client) -> None:
+        rule = {"apiGroups": ["*"], "resources": ["jobs", "workloads"], "verbs": ["*"]}
+        role = {"metadata": {"name": "writes-jobs", "namespace": TEAM}, "rules": [rule]}
+        of = {"apiGroup": _RBAC, "kind": "Role", "name": "writes-jobs"}
+        subject = {"apiGroup": _RBAC, "kind": "User", "name": "hanna"}
+        await client.create(_ROLES, role)
+        await client.create(_BINDINGS, role | {"roleRef": of, "subjects": [subject]})
+
+    async def run() -> None:
+        async with server.answering(authors=True) as client, server.server.client("hanna") as hanna:
+            await allowed(client)
+            given = job("authored", queue="q")
+            given = given | {"metadata": given["metadata"] | claimed}
+            made = await eventually(lambda: hanna.create(JOBS, given))
+            assert "hanna" == made["metadata"]["annotations"][AUTHOR]
+            for value in ("ben", None):
+                forged = {"metadata": {"annotations": {AUTHOR: value}}}
+                with pytest.raises(Forbidden, match="names who created the object"):
+                    await hanna.patch(JOBS, Key(TEAM, "authored"), forged)
+            owned = workload("authored")
+            owned["metadata"] |= claimed | {"ownerReferences": [owner]}
+            # An admin may write the status of Workloads, so the name counts as copied.
+            for sender, expected in ((hanna, "hanna"), (client, "ben")):
+                stored = await sender.create(WORKLOADS, owned, dry_run=True)
+                assert expected == stored["metadata"]["annotations"][AUTHOR]
+
+    asyncio.run(run())
 
 
 def pod(name: str, queue: str) -> Json:

@@ -14,6 +14,7 @@ import pytest
 from control.objects import condition, flavor, job, local_queue, queue, workload_class
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
+from kuota.api.core import AUTHOR
 from kuota.history.address import Address, SqliteFile
 from kuota.history.database import HistoryReader
 from kuota.history.recorder import Recorder
@@ -31,8 +32,8 @@ class Recording:
         self._stage = stage
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        recorder = Recorder(self._stage.api, self.address, self._stage.clock)
+    def start(self, *, authors: bool = True) -> None:
+        recorder = Recorder(self._stage.api, self.address, self._stage.clock, authors=authors)
         self._task = asyncio.create_task(recorder.run())
 
     async def stop(self) -> None:
@@ -157,6 +158,25 @@ def test_two_recorders_of_one_database_count_nothing_twice(
     run_scene(scene)
     assert found[0] == found[1]
     assert any(each.runs for each in found[0])
+
+
+@pytest.mark.parametrize(("authors", "user"), [(True, "ann"), (False, "")])
+def test_without_webhooks_that_record_authors_no_user_is_recorded(
+    tmp_path: Path, authors: bool, user: str
+) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        recording = Recording(stage, SqliteFile(str(tmp_path / "history")))
+        recording.start(authors=authors)
+        await stage.api.apply(job("a", annotations={AUTHOR: "ann"}))
+        await stage.rest(10)
+        await stage.kubelet.succeed("a")
+        await stage.rest(10)
+        await recording.stop()
+        (record,) = recording.records()
+        assert (user, Outcome.SUCCEEDED) == (record.user, record.outcome)
+
+    run_scene(scene)
 
 
 def test_workloads_that_vanished_unseen_end_when_they_were_last_known(tmp_path: Path) -> None:

@@ -324,7 +324,17 @@ def test_readings_of_gpus_become_arguments_of_the_controller() -> None:
     assert not any("idle" in each for each in plain["args"])
 
 
+def test_authors_are_recorded_if_there_is_a_history() -> None:
+    settings = Settings(history=True)
+    (recorder,) = _of_history(settings)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    (controller,), (plain,) = _containers(settings), _containers(Settings())
+    assert "--record-authors" in recorder["args"]
+    assert "--record-authors" in controller["args"]
+    assert "--record-authors" not in plain["args"]
+
+
 def _containers(settings: Settings) -> list[Json]:
-    (found,) = [each for each in objects(settings) if each["kind"] == "Deployment"]
+    named = "Deployment", CONTROLLER
+    found = next(e for e in objects(settings) if (e["kind"], e["metadata"]["name"]) == named)
     containers: list[Json] = found["spec"]["template"]["spec"]["containers"]
     return containers

@@ -16,6 +16,7 @@ from kuota.api.gates import Gates
 from kuota.kube.errors import Unreachable
 from kuota.kube.resources import Resource
 from kuota.server.patch import json_patch
+from kuota.webhook.authors import Authorizer
 from kuota.webhook.conversion import Conversion
 from kuota.webhook.reviews import Reviews
 
@@ -82,11 +83,13 @@ def answered(
     gates: Gates | None = None,
     topology_levels: Names | None = None,
     node_labels: Names | None = None,
+    authorizer: Authorizer | None = None,
     operation: str = "",
     **more: Any,
 ) -> Answer:
     """What the webhooks say; an update if there is an old object."""
-    webhooks = Reviews(objects or Objects(), config, gates, topology_levels, node_labels)
+    found = objects or Objects()
+    webhooks = Reviews(found, config, gates, topology_levels, node_labels, authorizer)
     operation = operation or ("CREATE" if old is None else "UPDATE")
     raw = asyncio.run(webhooks.answer(path, review(obj, operation, old, **more)))
     said = msgspec.json.decode(raw)

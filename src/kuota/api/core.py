@@ -18,7 +18,7 @@ AUTHOR_ROLE = "kuota.dev/author-role"
 ADMIN_ROLE = "admin"
 
 AUTHOR = "kuota.dev/author"
-"""The user who submitted a job, copied to its Workload. The embedded server sets it."""
+"""The user who submitted a job. The server or a webhook sets it, and the Workload has a copy."""
 
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 

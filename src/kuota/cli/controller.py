@@ -34,6 +34,11 @@ from .plugins import load_plugins
     help="Where --parts=history stores what jobs used: a file, or postgresql://…",
 )
 @click.option(
+    "--record-authors",
+    is_flag=True,
+    help="Let webhooks record who creates a job, and let --parts=history record that user.",
+)
+@click.option(
     "--plain-metrics", is_flag=True, help="Serve metrics without TLS; only on a loopback address."
 )
 @click.option(

@@ -88,6 +88,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     dashboard_proxy_ca: str = ""
     dashboard_proxy_names: str = ""
     history_database: str = ""
+    record_authors: bool = False
 
 
 class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +120,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dashboard: DashboardSettings = DashboardSettings()
     history: Database | None = None
     """Where the part `history` stores its records; None without this part."""
+    record_authors: bool = False
+    """Whether webhooks record who creates a job, and the history believes it."""
 
     @property
     def namespace(self) -> str:
@@ -182,6 +185,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
         devices=DeviceSettings(sources, IdlePolicy(flags.idle_below, flags.idle_after)),
         dashboard=dashboard,
         history=history,
+        record_authors=flags.record_authors,
     )
 
 

@@ -39,7 +39,13 @@ class HistoryPart:
 
         await leadership.leading()
         # Neither a slow volume nor a remote database may delay the Lease.
-        jobs = Recorder(self._client, self._address, self._clock, calls=InThread())
+        jobs = Recorder(
+            self._client,
+            self._address,
+            self._clock,
+            calls=InThread(),
+            authors=self._settings.record_authors,
+        )
         informers = quota_informers(self._client, self._clock)
         quotas = QuotaRecorder(
             informers, lambda obj: obj, self._address, self._clock, calls=InThread()

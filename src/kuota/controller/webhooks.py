@@ -58,6 +58,7 @@ class WebhookPart:
         return self._fault
 
     async def run(self) -> None:
+        from kuota.kube.access import AccessReviews
         from kuota.webhook.lookup import CacheLookup, InformerLookup
         from kuota.webhook.server import Webhooks
 
@@ -73,7 +74,15 @@ class WebhookPart:
                 lookup = InformerLookup(self._client, self._clock)
                 group.create_task(lookup.run())
             await certificate.ready.wait()
-            server = Webhooks(lookup, config, gates, self._topology_levels, self._node_labels)
+            authors = AccessReviews(self._client, self._clock)
+            server = Webhooks(
+                lookup,
+                config,
+                gates,
+                self._topology_levels,
+                self._node_labels,
+                authors if self._settings.record_authors else None,
+            )
             try:
                 port = await server.serve(self._socket, context)
                 self._fault = ""

@@ -37,7 +37,8 @@ class Recorder:
     """Follows the Workloads of a server and writes a record for each job.
 
     The watch resumes from the last recorded revision. If the server has compacted it, Workloads
-    that no longer exist count as deleted when they were last known to exist.
+    that no longer exist count as deleted when they were last known to exist. Without `authors`,
+    nobody ensures that annotations name the authors of jobs, so no users are recorded.
     """
 
     def __init__(
@@ -47,7 +48,10 @@ class Recorder:
         clock: Clock | None = None,
         retention_s: float = RETENTION_S,
         calls: Calls = direct,
+        *,
+        authors: bool = True,
     ) -> None:
+        self._authors = authors
         self._client = client
         self._address = address
         self._clock = steady(clock)
@@ -130,6 +134,8 @@ class Recorder:
             return None
         known = writer.get(workload.metadata.uid)
         new = recorded(known, workload, self._now())
+        if known is None and not self._authors:
+            new = msgspec.structs.replace(new, user="")
         return None if new == known else new
 
     def _now(self) -> float:

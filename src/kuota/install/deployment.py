@@ -123,6 +123,8 @@ def _container(settings: Settings) -> Json:
     arguments = [f"--config=/{CONFIG_KEY}", f"--zap-log-level={settings.log_level}"]
     if settings.feature_gates:
         arguments.append(f"--feature-gates={settings.feature_gates}")
+    if settings.history:
+        arguments.append("--record-authors")
     arguments += device_arguments(settings)
     return {
         "name": "manager",

@@ -140,6 +140,7 @@ def _container(settings: Settings) -> Json:
         "args": [
             f"--config=/{CONFIG_KEY}",
             "--parts=history",
+            "--record-authors",
             *device_arguments(settings),
         ],
         "env": [database],

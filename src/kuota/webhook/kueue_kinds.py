@@ -13,6 +13,7 @@ import msgspec
 
 from kuota.api import kueue, v1beta1
 from kuota.api.advice import advice
+from kuota.api.authors import author_faults
 from kuota.api.base import Json
 from kuota.api.convert import convert
 from kuota.api.defaults import schema_defaulted, webhook_defaulted
@@ -41,14 +42,25 @@ _SHAPES: dict[str, dict[str, Any]] = {
 
 def mutation(target: Target, request: Request, gates: Gates) -> AdmissionResponse:
     """Return the defaults; raises Unreadable."""
+    created = defaulted(target, request, gates)
+    return changed(*created) if created is not None else UNTOUCHED
+
+
+def defaulted(target: Target, request: Request, gates: Gates) -> tuple[Json, Json] | None:
+    """Return a new object, and the same with defaults; None for other requests."""
     if request.operation != CREATE or request.sub_resource:
-        return UNTOUCHED
+        return None
     obj = _read(target, request.new())
-    return changed(obj, webhook_defaulted(obj, gates))
+    return obj, webhook_defaulted(obj, gates)
 
 
-def validation(target: Target, request: Request, gates: Gates) -> AdmissionResponse:
-    """Return the faults of a new or changed object, including its status; raises Unreadable."""
+def validation(
+    target: Target, request: Request, gates: Gates, *, authors: bool = False
+) -> AdmissionResponse:
+    """Return the faults of a new or changed object, including its status; raises Unreadable.
+
+    With `authors`, the name of the author cannot be changed.
+    """
     if request.operation not in (CREATE, UPDATE):
         return UNTOUCHED
     obj = _read(target, request.new())
@@ -56,12 +68,15 @@ def validation(target: Target, request: Request, gates: Gates) -> AdmissionRespo
     current = _current(obj)
     before = None if old is None else _current(old)
     warnings = [*webhook_warnings(current), *(() if request.sub_resource else advice(current))]
-    return judged(request, _faults(obj, current, before, gates), warnings)
+    faults = _faults(obj, current, before, gates)
+    if authors and old is not None and not request.sub_resource:
+        faults += author_faults(obj, old)
+    return judged(request, faults, warnings)
 
 
 def _faults(obj: Json, current: Json, before: Json | None, gates: Gates) -> list[FieldError]:
     found = webhook_faults(current, before, gates)
-    return found if current is obj else list(as_written(found, obj))
+    return list(found) if current is obj else list(as_written(found, obj))
 
 
 def _current(obj: Json) -> Json:

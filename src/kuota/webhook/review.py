@@ -77,6 +77,15 @@ class Kind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
+class User(msgspec.Struct, frozen=True):
+    """Who sent the write, as the API server knows it."""
+
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str] | None] | None = None
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One attempted write. Objects are decoded only when needed."""
 
@@ -89,6 +98,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     object: msgspec.Raw = _NOTHING
     old_object: msgspec.Raw = _NOTHING
     dry_run: bool = False
+    user_info: User = User()
 
     def new(self) -> Json:
         """Decode the new object; raises Unreadable."""

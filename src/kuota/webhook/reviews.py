@@ -17,18 +17,32 @@ from kuota.api.gates import Gates
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.failures import report
 from kuota.kube.errors import KubeError
+from kuota.kube.resources import WORKLOADS
 
 from . import kueue_kinds
+from .authors import Authorizer, workload_with_author
 from .jobs import JobReviews
 from .lookup import Lookup
-from .review import UNTOUCHED, AdmissionResponse, Request, Unreadable, answer, rejected, request_of
+from .review import (
+    UNTOUCHED,
+    AdmissionResponse,
+    Request,
+    Unreadable,
+    answer,
+    changed,
+    rejected,
+    request_of,
+)
 from .targets import JOBS, KUEUE, Target
 
 Judge = Callable[[Request], Awaitable[AdmissionResponse]]
 
 
 class Reviews:
-    """Responds to admission reviews at the paths of Kueue's configurations."""
+    """Responds to admission reviews at the paths of Kueue's configurations.
+
+    With an authorizer, the authors of jobs are recorded.
+    """
 
     def __init__(
         self,
@@ -37,6 +51,7 @@ class Reviews:
         gates: Gates | None = None,
         topology_levels: Names | None = None,
         node_labels: Names | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         gates = gates or Gates()
         lifecycle = lifecycle_config(config, gates)
@@ -45,8 +60,10 @@ class Reviews:
             environment = replace(environment, topology_levels=topology_levels)
         if node_labels is not None:
             environment = replace(environment, node_labels=node_labels)
-        jobs = JobReviews(lookup, lifecycle, environment)
+        jobs = JobReviews(lookup, lifecycle, environment, authors=authorizer is not None)
         self._judges = _kueue_judges(gates) | _job_judges(jobs, lifecycle)
+        if authorizer is not None:
+            self._judges |= _workload_judges(gates, authorizer)
 
     def __contains__(self, path: object) -> bool:
         return path in self._judges
@@ -79,6 +96,26 @@ def _kueue_judges(gates: Gates) -> dict[str, Judge]:
         found[target.mutating_path] = partial(_at_once, kueue_kinds.mutation, target, gates)
         found[target.validating_path] = partial(_at_once, kueue_kinds.validation, target, gates)
     return found
+
+
+def _workload_judges(gates: Gates, authorizer: Authorizer) -> dict[str, Judge]:
+    """Review Workloads whose author is recorded."""
+    (target,) = (each for each in KUEUE if each.kind == WORKLOADS.kind)
+    judge = partial(kueue_kinds.validation, authors=True)
+    return {
+        target.mutating_path: partial(_authored_workload, target, gates, authorizer),
+        target.validating_path: partial(_at_once, judge, target, gates),
+    }
+
+
+async def _authored_workload(
+    target: Target, gates: Gates, authorizer: Authorizer, request: Request
+) -> AdmissionResponse:
+    created = kueue_kinds.defaulted(target, request, gates)
+    if created is None:
+        return UNTOUCHED
+    given, stored = created
+    return changed(given, await workload_with_author(stored, request, authorizer))
 
 
 async def _at_once(

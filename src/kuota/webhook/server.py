@@ -19,6 +19,7 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.listening import Listeners
 
+from .authors import Authorizer
 from .conversion import Conversion
 from .lookup import Lookup
 from .review import Unreadable, failure
@@ -33,7 +34,10 @@ _AT_ONCE_S = 0.005
 
 
 class Webhooks:
-    """Admission and conversion at the paths of Kueue's webhook configurations."""
+    """Admission and conversion at the paths of Kueue's webhook configurations.
+
+    With an authorizer, the authors of jobs are recorded.
+    """
 
     def __init__(
         self,
@@ -42,8 +46,9 @@ class Webhooks:
         gates: Gates | None = None,
         topology_levels: Names | None = None,
         node_labels: Names | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
-        self._reviews = Reviews(lookup, config, gates, topology_levels, node_labels)
+        self._reviews = Reviews(lookup, config, gates, topology_levels, node_labels, authorizer)
         self._listeners = Listeners(
             self._respond, request_factory=_request, handler_cancellation=True
         )

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Struct
+from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.api.core import AUTHOR, PriorityClass
 from kuota.api.defaults import FINALIZER
 from kuota.api.edits import edited
@@ -92,7 +93,8 @@ def _metadata(kind: JobKind, job: Json, gates: Gates, taken: Collection[str]) ->
     meta = child(job, "metadata")
     sliced = isinstance(kind, ElasticJob) and elastic(job, gates)
     made = name_of(kind, job, gates, taken)
-    notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if sliced else {})
+    slice_notes = {ELASTIC_JOB: "true", SLICE_NAME: made} if sliced else {}
+    notes = _annotations(kind, job, gates) | slice_notes
     own = {"name": made, "annotations": {}, **owned_by(kind, job)}
     if isinstance(kind, ComposableJob):
         own = kind.workload_metadata(job)
@@ -133,9 +135,15 @@ def _slice_suffixes(first: str) -> Iterator[str]:
         yield f"{first}.{number}"
 
 
-def _annotations(job: Json, gates: Gates) -> dict[str, str]:
+_REVIEWED = frozenset((each.group, each.kind) for each in FRAMEWORKS.values())
+"""Kinds whose new objects are reviewed, so that users cannot choose the author."""
+
+
+def _annotations(kind: JobKind, job: Json, gates: Gates) -> dict[str, str]:
     given = string_map(child(job, "metadata", "annotations"))
-    copied = (AUTHOR, *((ADMISSION_GATED_BY,) if gates.on(Gate.AdmissionGatedBy) else ()))
+    copied = [ADMISSION_GATED_BY] if gates.on(Gate.AdmissionGatedBy) else []
+    if kind.objects in _REVIEWED:
+        copied.append(AUTHOR)
     return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k in copied}
 
 

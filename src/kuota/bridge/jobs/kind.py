@@ -97,6 +97,8 @@ class JobKind(ABC):
     """Whether changed jobs get defaults too."""
     stays_gated: ClassVar[bool] = False
     """Whether jobs that MultiKueue dispatches must not start here. Others have `managedBy`."""
+    held_from_creation: ClassVar[bool] = False
+    """Whether a job can be queued only when it is created, because it cannot be suspended later."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Other integrations that are enabled together with this one."""
 

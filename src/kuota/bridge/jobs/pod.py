@@ -67,6 +67,7 @@ class PodKind(JobKind):
     gvk = FRAMEWORKS[POD]
     ancestors = False
     stays_gated = True
+    held_from_creation = True
 
     def __init__(self, *, only_with_parent: bool = False) -> None:
         self._only_with_parent = only_with_parent
