@@ -109,8 +109,8 @@ def test_only_controllers_copy_the_author_of_a_job_to_its_workload(
     user: str, owners: list[Json], expected: str
 ) -> None:
     given = _with(workload(), "ben", ownerReferences=owners)
-    sent = {"userInfo": {"username": user}}
-    found = answered(f"/mutate-{WORKLOAD}", given, authorizer=Controllers(), **sent)
+    sent = {"username": user}
+    found = answered(f"/mutate-{WORKLOAD}", given, authorizer=Controllers(), userInfo=sent)
     assert expected == _author(found.object)
 
 

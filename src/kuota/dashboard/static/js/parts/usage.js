@@ -2,7 +2,7 @@
 // The account of a period, as `kuota usage` shows it.
 
 import { html } from "../dom.js";
-import { byResource, isDevice, resourceHours, rounded, shortResource } from "../format.js";
+import { byResource, entry, isDevice, resourceHours, rounded, shortResource } from "../format.js";
 import { periodNamed } from "../periods.js";
 import { Text } from "./basics.js";
 import { Fetched } from "./fetched.js";
@@ -28,7 +28,7 @@ function Table({ by, items }) {
   const resources = [...new Set(items.flatMap((each) => Object.keys(each.resources)))].sort(byResource);
   const devices = resources.filter((each) => isDevice(each));
   return html`<div class="scroll-x" tabindex="0" role="group" aria-label="Usage"><table>
-    <thead><tr><th>${by}</th><th class="number">Jobs</th>
+    <thead><tr><th>${entry(Object.fromEntries(GROUPINGS), by) ?? by}</th><th class="number">Jobs</th>
       ${resources.map((each) => html`<th class="number">${shortResource(each)} hours</th>`)}
       ${devices.map((each) => html`<th class="number">Lost ${shortResource(each)} hours</th>`)}
       <th class="number">Hours waited</th><th class="number">Preemptions</th></tr></thead>
