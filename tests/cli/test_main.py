@@ -29,7 +29,10 @@ def test_a_mistyped_command_is_guessed() -> None:
     assert "did you mean plan?" in result.output
 
 
-@pytest.mark.parametrize(("word", "command"), [("explain", "describe"), ("ps", "list")])
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [("explain", "describe"), ("ps", "list"), ("cancel", "delete"), ("squeue", "list")],
+)
 def test_a_word_that_other_programs_have_leads_to_ours(word: str, command: str) -> None:
     assert f"did you mean {command}?" in CliRunner().invoke(main, [word]).output
 
@@ -47,3 +50,21 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "[]\n" == done.stdout
+
+
+def test_help_describes_each_subcommand_in_a_complete_sentence() -> None:
+    for group in ("cluster", "create", "list", "resume", "stop", "token"):
+        output = CliRunner().invoke(main, [group, "--help"]).output
+        assert "..." not in output.partition("Commands:")[2], group
+
+
+def test_jobs_are_listed_by_their_workloads() -> None:
+    result = CliRunner().invoke(main, ["list", "jobs", "--help"])
+    assert 0 == result.exit_code
+    assert "List workloads" in result.output
+
+
+def test_every_command_of_the_help_exists() -> None:
+    context = main.make_context("kuota", ["--help"], resilient_parsing=True)
+    for name in main.list_commands(context):
+        assert main.get_command(context, name) is not None, name

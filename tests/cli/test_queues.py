@@ -217,4 +217,4 @@ def test_wide_lists_say_why(cluster: Cluster) -> None:
 def test_what_cannot_be_listed_is_refused(cluster: Cluster) -> None:
     assert "'nodes' is not one of: clusterqueue" in cluster.kuota("list", "nodes", code=2)
     assert "did you mean workload?" in cluster.kuota("list", "wrkload", code=2)
-    assert "for a Job, name its workload" in cluster.kuota("stop", "job", "x", code=2)
+    assert "name the workload of the Job" in cluster.kuota("stop", "job", "x", code=2)

@@ -180,8 +180,21 @@ def test_another_note_is_the_same_event_and_another_reason_or_type_is_not() -> N
         await settled()
 
     first, *others = harness.during(story)
-    assert ("no quota", 2) == (first["message"], first["count"])
+    assert ("no flavor", 2) == (first["message"], first["count"])
     assert [1] * 2 == [each["count"] for each in others]
+
+
+def test_a_repeated_event_has_the_newest_note() -> None:
+    harness = RecorderHarness()
+
+    async def story() -> None:
+        for name in ("train-a", "train-b"):
+            harness.recorder.record(JOB, "SuccessfulCreate", f"Created pod: {name}")
+            await harness.clock.sleep(1)
+        await harness.clock.sleep(FIRST_INTERVAL_S)
+
+    (event,) = harness.during(story)
+    assert ("Created pod: train-b", 2) == (event["message"], event["count"])
 
 
 def test_events_about_one_object_are_rate_limited() -> None:

@@ -87,7 +87,7 @@ def _checked(paths: tuple[str, ...]) -> list[Manifest]:
         sys.exit(UNREADABLE if verdict.unreadable else FAILED)
     kept = [each for each in manifests if each.object.get("kind") and not _is_configuration(each)]
     if not kept:
-        raise click.UsageError("nothing to apply: the input holds no objects")
+        raise click.UsageError("nothing to apply: the input contains no objects")
     return kept
 
 

@@ -116,7 +116,7 @@ def show(verdict: CheckResult, output: str) -> None:
 
 def _summary(verdict: CheckResult) -> str:
     if not verdict.objects and not verdict.findings and not verdict.skipped:
-        return "nothing to check: the input holds no objects"
+        return "nothing to check: the input contains no objects"
     parts = [
         counted(verdict.objects, "object"),
         counted(verdict.faults, "fault"),

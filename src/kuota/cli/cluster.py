@@ -23,6 +23,7 @@ from kuota.kube.resources import (
 )
 
 from .connect import FAILED, Choice, Failed, conduct
+from .groups import CommandGroup
 
 if TYPE_CHECKING:
     from .session import Session
@@ -49,7 +50,7 @@ _SPACE = click.option(
 )
 
 
-@click.group("cluster")
+@click.group("cluster", cls=CommandGroup)
 def command() -> None:
     """Manage the worker clusters of a MultiKueue manager."""
 

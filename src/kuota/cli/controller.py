@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .amounts import Integer
 from .idle_options import idle_options
 from .plugins import load_plugins
 
@@ -96,7 +97,7 @@ from .plugins import load_plugins
 )
 @click.option("--zap-stacktrace-level", hidden=True, expose_value=False)
 @click.option("--zap-time-encoding", hidden=True, expose_value=False)
-@click.option("-v", "--v", "verbosity", type=click.IntRange(0), default=0, help="Log verbosity.")
+@click.option("-v", "--v", "verbosity", type=Integer(0), default=0, help="Log verbosity.")
 def command(**options: Any) -> None:
     """Run the controller on a cluster, in place of Kueue.
 

@@ -19,6 +19,7 @@ from kuota.kube.clock import time_text
 from kuota.kube.errors import TooLarge
 
 from .connect import Choice, conduct, server_options
+from .groups import CommandGroup
 from .history import read
 from .list_query import EVERYWHERE
 from .output import counted, show_csv
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@click.group("export")
+@click.group("export", cls=CommandGroup)
 def command() -> None:
     """Export the history for other tools."""
 

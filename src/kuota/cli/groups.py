@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command groups whose subcommands are kinds: `kuota stop cq`, `kuota list workloads`."""
+"""Command groups: help without truncated lines, and groups whose subcommands are kinds."""
 
 from __future__ import annotations
 
@@ -29,11 +29,35 @@ ALIASES = {
 _JOBS = ("job", "jobs")
 
 
-class KindGroup(click.Group):
-    """A group whose subcommands are kinds. A kind is found by any of its names."""
+class CommandGroup(click.Group):
+    """A group whose help shows the complete first sentence of each subcommand."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        rows = [(name, _summary(each)) for name, each in found.items() if each is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _summary(command: click.Command) -> str:
+    first, _, _ = (command.help or "").partition("\n\n")
+    return " ".join(first.split())
+
+
+class KindGroup(CommandGroup):
+    """A group whose subcommands are kinds: `kuota stop cq`, `kuota list workloads`.
+
+    A kind is found by any of its names. Jobs are listed by their workloads.
+    """
+
+    def __init__(self, *args: Any, jobs_are_workloads: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._jobs_are_workloads = jobs_are_workloads
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         word = cmd_name.lower()
+        if word in _JOBS and self._jobs_are_workloads:
+            word = "workload"
         return super().get_command(ctx, ALIASES.get(word, word))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -47,7 +71,7 @@ class KindGroup(click.Group):
 
         names = self.list_commands(ctx)
         if word.lower() in _JOBS and "workload" in names:
-            return "; for a Job, name its workload"
+            return "; name the workload of the Job, which `kuota list jobs` shows"
         close = difflib.get_close_matches(word.lower(), [*names, *ALIASES], n=1)
         meant = ALIASES.get(close[0], close[0]) if close else ""
         return f"; did you mean {meant}?" if meant in names else ""

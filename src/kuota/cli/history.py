@@ -14,6 +14,7 @@ from kuota.history.api import MOST_JOBS, Report, path
 from kuota.kube.errors import NotFound
 from kuota.view.live import moment, span
 
+from .amounts import Integer
 from .connect import Choice, conduct, server_options
 from .list_query import EVERYWHERE
 from .output import show, show_csv, show_table
@@ -43,7 +44,7 @@ _OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Queue", "Wait
 @EVERYWHERE
 @click.option(
     "--limit",
-    type=click.IntRange(1, MOST_JOBS),
+    type=Integer(1, MOST_JOBS),
     default=500,
     show_default=True,
     help="The most jobs to show, newest first.",

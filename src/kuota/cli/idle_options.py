@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import click
 
+from .amounts import Integer, Number
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -15,7 +17,7 @@ def idle_options(function: F) -> F:
     """Add the options --idle-below and --idle-after."""
     below = click.option(
         "--idle-below",
-        type=click.FloatRange(0, 100),
+        type=Number(0, 100),
         default=5.0,
         show_default=True,
         metavar="PERCENT",
@@ -23,7 +25,7 @@ def idle_options(function: F) -> F:
     )
     after = click.option(
         "--idle-after",
-        type=click.IntRange(1),
+        type=Integer(1),
         default=1800,
         show_default=True,
         metavar="SECONDS",

@@ -21,6 +21,7 @@ from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.requests import WriteOptions
 from kuota.kube.resources import PODS
 
+from .amounts import Integer, Number
 from .apply import applied
 from .connect import FAILED, Choice, Failed, conduct, rejection, server_options
 from .output import name_text, show
@@ -40,7 +41,7 @@ _OUTCOMES = ("created", "configured", "unchanged", "failed")
 @click.option("--image", default="", metavar="NAME[:TAG]", help="The container image.")
 @click.option(
     "--replicas",
-    type=click.IntRange(0),
+    type=Integer(0),
     metavar="N",
     help="The number of replicas. The default is 2.",
 )
@@ -66,7 +67,7 @@ _OUTCOMES = ("created", "configured", "unchanged", "failed")
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",

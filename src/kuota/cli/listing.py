@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-@click.group("list", cls=KindGroup)
+@click.group("list", cls=KindGroup, jobs_are_workloads=True)
 def command() -> None:
-    """List queues, workloads, flavors or pods."""
+    """List queues, workloads, flavors or pods. `kuota list jobs` lists workloads, too."""
 
 
 command.add_command(workload)

@@ -19,6 +19,7 @@ from kuota.view.conditions import condition, holds
 from kuota.view.endings import Result
 from kuota.view.workload_state import LiveState, owner, pod_why, state, why
 
+from .amounts import Integer, Seconds
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow
 from .job_objects import (
@@ -44,15 +45,13 @@ if TYPE_CHECKING:
 @click.option("-f", "--follow", is_flag=True, help="Follow the log to the end.")
 @click.option("-c", "--container", default="", metavar="NAME", help="The container to read.")
 @click.option("-p", "--previous", is_flag=True, help="Only earlier runs.")
-@click.option(
-    "--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines of each pod."
-)
+@click.option("--tail", type=Integer(0), metavar="LINES", help="Only the last lines of each pod.")
 @click.option(
     "--since",
     "since_s",
-    type=click.IntRange(0),
+    type=Seconds(),
     metavar="SECONDS",
-    help="Only lines newer than this.",
+    help="Only lines newer than this: seconds, or for example 10m.",
 )
 @click.option("--timestamps", is_flag=True, help="Print the time of each line.")
 @server_options

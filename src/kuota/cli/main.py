@@ -11,45 +11,58 @@ from kuota import __version__
 
 from .terminal import filter_output
 
-_COMMANDS = {
-    "up": "Start the control plane of this machine.",
-    "down": "Stop the control plane of this machine; running pods continue.",
-    "status": "Show whether the control plane of this machine runs, and where.",
-    "backup": "Back up all objects of this machine to a file.",
-    "restore": "Restore the objects of this machine from a backup.",
-    "apply": "Apply manifests to the server.",
-    "check": "Validate manifests before applying them.",
-    "cluster": "Manage the worker clusters of a MultiKueue manager.",
-    "controller": "Run the controller on a cluster, in place of Kueue.",
-    "crds": "Print the CustomResourceDefinitions of all kinds.",
-    "create": "Create a queue, a flavor or a cohort.",
-    "dashboard": "Open the web dashboard, signed in.",
-    "delete": "Delete objects, as kubectl does.",
-    "demo": "Watch three teams share eight simulated GPUs.",
-    "describe": "Show an object in detail, and why a workload waits.",
-    "edit": "Edit an object, as kubectl does.",
-    "export": "Export the history for cost tools.",
-    "get": "Show objects, as kubectl does.",
-    "gpus": "Show the GPUs of this machine, their holders and utilization.",
-    "handover": "Hand a cluster back to Kueue.",
-    "history": "Show which jobs ran, and what they used.",
-    "import": "Adopt pods that run already.",
-    "install": "Install the controller in a cluster.",
-    "list": "List queues, workloads, flavors or pods.",
-    "logs": "Print the logs of a pod or a Job.",
-    "patch": "Change fields of an object, as kubectl does.",
-    "plan": "Show which workloads would get quota, which would wait, and why.",
-    "resume": "Resume a stopped queue or workload.",
-    "run": "Run a command as soon as there is quota for it.",
-    "stop": "Stop a queue or a workload.",
-    "topology": "Show topology domains with free capacity, and where a job runs.",
-    "token": "Manage tokens of other users of this machine.",
-    "uninstall": "Remove the controller from a cluster.",
-    "usage": "Account for what teams, queues or users used.",
-    "watch": "Watch queues and workloads.",
+_SECTIONS = {
+    "One machine": {
+        "up": "Start the control plane of this machine.",
+        "down": "Stop the control plane of this machine; running pods continue.",
+        "status": "Show whether the control plane of this machine runs, and where.",
+        "token": "Manage tokens of other users of this machine.",
+        "gpus": "Show the GPUs of this machine, their holders and utilization.",
+        "backup": "Back up all objects of this machine to a file.",
+        "restore": "Restore the objects of this machine from a backup.",
+        "demo": "Watch three teams share eight simulated GPUs.",
+    },
+    "Jobs and queues": {
+        "run": "Run a command as soon as there is quota for it.",
+        "list": "List workloads, queues, flavors or pods.",
+        "describe": "Show an object in detail, and why a job waits.",
+        "logs": "Print the logs of a job or a pod.",
+        "watch": "Watch quota, queues and jobs in the terminal.",
+        "dashboard": "Open the web dashboard, signed in.",
+        "stop": "Stop a queue or a workload.",
+        "resume": "Resume a stopped queue or workload.",
+        "topology": "Show topology domains with free capacity, and where a job runs.",
+    },
+    "Manifests and objects": {
+        "check": "Validate manifests before you apply them.",
+        "plan": "Show which jobs would get quota, which would wait, and why.",
+        "apply": "Apply manifests to the server.",
+        "create": "Create a queue, a flavor or a cohort.",
+        "get": "Show objects, as kubectl does.",
+        "edit": "Edit an object, as kubectl does.",
+        "patch": "Change fields of an object, as kubectl does.",
+        "delete": "Delete objects, as kubectl does.",
+        "crds": "Print the CustomResourceDefinitions of all kinds.",
+    },
+    "History": {
+        "history": "Show which jobs ran, and what they used.",
+        "usage": "Report what teams, queues or users used.",
+        "export": "Export the history for cost tools.",
+    },
+    "Clusters": {
+        "install": "Install the controller in a cluster.",
+        "uninstall": "Remove the controller from a cluster.",
+        "controller": "Run the controller on a cluster, in place of Kueue.",
+        "import": "Charge pods that already run to quota.",
+        "handover": "Hand a cluster back to Kueue.",
+        "cluster": "Manage the worker clusters of a MultiKueue manager.",
+    },
 }
+_COMMANDS = {name: words for section in _SECTIONS.values() for name, words in section.items()}
 _SYNONYMS = {
+    "cancel": "delete",
     "explain": "describe",
+    "jobs": "list",
     "kill": "delete",
     "log": "logs",
     "gpu": "gpus",
@@ -60,10 +73,16 @@ _SYNONYMS = {
     "ui": "dashboard",
     "kueueviz": "dashboard",
     "sacct": "history",
+    "sbatch": "run",
+    "scancel": "delete",
+    "sinfo": "watch",
+    "squeue": "list",
+    "srun": "run",
     "sreport": "usage",
     "start": "up",
     "submit": "run",
     "top": "watch",
+    "why": "describe",
 }
 """Names that other programs use for our commands."""
 _PLACES = {
@@ -99,8 +118,10 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), commands[name]) for name in commands])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -119,7 +140,7 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kuota")
 def main() -> None:
-    """Ration scarce hardware among teams, with Kueue's objects and Kueue's decisions."""
+    """Share scarce hardware among teams, with Kueue's objects and Kueue's decisions."""
     filter_output()
 
 

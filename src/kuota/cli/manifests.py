@@ -62,7 +62,7 @@ def _load(path: str) -> Iterator[Manifest]:
     if path != STDIN and Path(path).is_dir():
         files = sorted(each for each in Path(path).rglob("*") if _is_manifest(each, Path(path)))
         if not files:
-            yield _unreadable(path, "the folder holds no *.yaml, *.yml or *.json")
+            yield _unreadable(path, "the directory contains no *.yaml, *.yml or *.json files")
         for each in files:
             yield from _read(str(each), found=True)
     else:

@@ -28,6 +28,7 @@ from kuota.kube.resources import (
 from kuota.view.endings import Ending, Result
 
 from . import output
+from .amounts import Integer, Seconds
 from .connect import INTERRUPTED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow
 from .kinds import elsewhere
@@ -47,7 +48,7 @@ _ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
 @click.command("run", context_settings={"allow_interspersed_args": False})
 @click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND [ARGUMENT]...")
 @click.option("-q", "--queue", default="", metavar="NAME", help="The LocalQueue to submit to.")
-@click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs for each pod.")
+@click.option("--gpus", type=Integer(0), default=0, metavar="N", help="GPUs for each pod.")
 @click.option("--cpus", default="", metavar="AMOUNT", help="CPUs for each pod, such as 4 or 500m.")
 @click.option("--memory", default="", metavar="AMOUNT", help="Memory for each pod, such as 8Gi.")
 @click.option(
@@ -63,24 +64,22 @@ _ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
 )
 @click.option(
     "--parallelism",
-    type=click.IntRange(1),
+    type=Integer(1),
     default=1,
     metavar="N",
     help="Number of pods. They are admitted together; JOB_COMPLETION_INDEX numbers them.",
 )
-@click.option(
-    "--retries", type=click.IntRange(0), default=0, metavar="N", help="Retries after failures."
-)
+@click.option("--retries", type=Integer(0), default=0, metavar="N", help="Retries after failures.")
 @click.option(
     "--time-limit",
-    type=click.IntRange(1),
-    metavar="SECONDS",
-    help="Stop the command after it has run this long.",
+    type=Seconds(1),
+    metavar="DURATION",
+    help="Stop the command after it has run this long: seconds, or for example 90m or 1h30m.",
 )
 @click.option(
     "--grace-period",
-    type=click.IntRange(0),
-    metavar="SECONDS",
+    type=Seconds(),
+    metavar="DURATION",
     help="Time between SIGTERM and SIGKILL when the command has to stop.",
 )
 @click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .connect import state_dir_option
+from .groups import CommandGroup
 
 if TYPE_CHECKING:
     from kuota.server.tokens import TokenFile
@@ -18,7 +19,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 _RIGHTLESS = "is not in a team and may only read queues. Fix: --team NAME"
 
 
-@click.group("token")
+@click.group("token", cls=CommandGroup)
 def command() -> None:
     """Manage tokens for the control plane of this machine.
 

@@ -24,6 +24,7 @@ from kuota.install.settings import LABELS, NAMESPACE, SELECTED, Settings
 from kuota.kube.errors import ApiError, Conflict, NotFound, ServerError
 from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
 
+from .amounts import Number
 from .connect import FAILED, Choice, Failed, conduct, rejection, server_options
 from .output import name_text
 from .progress import Progress
@@ -52,7 +53,7 @@ _PAUSE_S = 0.5
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=180.0,
     show_default=True,
     metavar="SECONDS",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from .amounts import Integer
 from .connect import state_dir_option
 from .detached import start_detached, unusable_state
 from .idle_options import idle_options
@@ -30,7 +31,7 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 @state_dir_option
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Integer(0, 65535),
     default=0,
     help="The port on 127.0.0.1. With 0: the previous port, or any free one.",
 )
@@ -42,7 +43,7 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--tls-cert", type=_PATH, metavar="FILE", help="The TLS certificate for --address.")
 @click.option("--tls-key", type=_PATH, metavar="FILE", help="The private key of the certificate.")
-@click.option("--gpus", type=click.IntRange(0), default=0, help="Offer this many simulated GPUs.")
+@click.option("--gpus", type=Integer(0), default=0, help="Offer this many simulated GPUs.")
 @click.option(
     "--nodes", type=click.File(), help="Node manifests: simulate these Nodes; their pods run here."
 )
@@ -65,7 +66,7 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--allow-root", is_flag=True, help="As root: allow admins to run pods as root.")
 @click.option(
     "--pod-pids-limit",
-    type=click.IntRange(1),
+    type=Integer(1),
     default=16384,
     show_default=True,
     help="The most processes and threads of one pod.",
@@ -77,14 +78,14 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--max-objects-per-namespace",
-    type=click.IntRange(1),
+    type=Integer(1),
     default=100_000,
     show_default=True,
     help="Limit the objects that users store in one namespace.",
 )
 @click.option(
     "--max-grace-period",
-    type=click.IntRange(0, 86_400),
+    type=Integer(0, 86_400),
     default=300,
     show_default=True,
     metavar="SECONDS",
@@ -105,7 +106,7 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
     "-v",
     "--v",
     "verbosity",
-    type=click.IntRange(0),
+    type=Integer(0),
     default=0,
     help="Log verbosity. 2 logs all decisions, 4 logs everything.",
 )

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from kuota.api.base import Json
-from kuota.kube.errors import ApiError
+from kuota.api.base import Json, Key
+from kuota.kube.errors import ApiError, Forbidden
 from kuota.kube.resources import LOCAL_QUEUES, WORKLOADS, key_of
 from kuota.view.live import execution
 from kuota.view.workload_state import (
@@ -49,7 +49,7 @@ _HEADER = (
     *("Status", "Position in Queue", "Exec Time", "Age", "Cause"),
 )
 _OPTIONAL = ("Job Type", "Name", "ClusterQueue", "Exec Time", "Position in Queue", "LocalQueue")
-_VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues"
+_VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 
 
 def _statuses(state: LiveState) -> frozenset[str]:
@@ -137,13 +137,12 @@ async def _show_workloads(session: Session, query: Query, only: WorkloadFilter) 
 
     def queue_of(workload: Json) -> str:
         admission = (workload.get("status") or {}).get("admission") or {}
-        key = msgspec.structs.replace(key_of(workload), name=spec_text(workload, "queueName"))
-        return str(admission.get("clusterQueue") or behind.get(key, ""))
+        return str(admission.get("clusterQueue") or behind.get(_queue_key(workload), ""))
 
     failed = await _failed(session, query, found)
     items = [each for each in found if only.wants(each, queue_of(each), failed)]
-    waiting = {queue_of(each) for each in items if state(each) in WAITING} - {""}
-    places = await positions(session, sorted(waiting))
+    waiting = [each for each in items if state(each) in WAITING and queue_of(each)]
+    places = await positions(session, {_queue_key(each): queue_of(each) for each in waiting})
 
     def row(workload: Json, now: datetime) -> list[str]:
         key, shown = key_of(workload), state(workload, failed)
@@ -169,16 +168,36 @@ async def _failed(session: Session, query: Query, workloads: Sequence[Json]) -> 
     return pods_by_owner(await failed_pods(session, query.where(session, WORKLOADS)))
 
 
-async def positions(session: Session, queues: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Return positions in the ClusterQueues, from 1; empty if the server does not report them."""
+async def positions(session: Session, queues: Mapping[Key, str]) -> dict[tuple[str, str], str]:
+    """Return positions in ClusterQueues, from 1; empty if the server does not report them.
+
+    `queues` are the LocalQueues with their ClusterQueues. Members may read only the LocalQueues.
+    """
+    found = await _pending(session, {f"clusterqueues/{each}" for each in queues.values()})
+    if found is None:
+        local = {f"namespaces/{each.namespace}/localqueues/{each.name}" for each in queues}
+        found = await _pending(session, local) or []
     places: dict[tuple[str, str], str] = {}
-    for queue in queues:
+    for each in found:
+        metadata = each["metadata"]
+        place = str(int(each.get("positionInClusterQueue") or 0) + 1)
+        places[metadata.get("namespace", ""), metadata["name"]] = place
+    return places
+
+
+async def _pending(session: Session, queues: Iterable[str]) -> list[Json] | None:
+    """Return the pending workloads of these queues; None if one of them may not be read."""
+    found: list[Json] = []
+    for queue in sorted(queues):
         try:
             summary = await session.client.fetch(f"{_VISIBILITY}/{queue}/pendingworkloads")
+        except Forbidden:
+            return None
         except ApiError:
-            return places
-        for each in summary.get("items") or ():
-            metadata = each["metadata"]
-            place = str(int(each.get("positionInClusterQueue") or 0) + 1)
-            places[metadata.get("namespace", ""), metadata["name"]] = place
-    return places
+            return found
+        found += summary.get("items") or ()
+    return found
+
+
+def _queue_key(workload: Json) -> Key:
+    return msgspec.structs.replace(key_of(workload), name=spec_text(workload, "queueName"))

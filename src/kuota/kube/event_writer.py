@@ -52,10 +52,14 @@ class EventWriter:
             return
         await self._client.create(EVENTS, _modern(whole, count, last))
 
-    async def count(self, key: Key, count: int, last: datetime) -> None:
-        """Update the count of the Event and the time of its last occurrence."""
+    async def count(self, key: Key, count: int, last: datetime, note: str) -> None:
+        """Update the count of the Event, the time of its last occurrence, and its note.
+
+        In events.k8s.io/v1 the note cannot change.
+        """
         if self._core:
-            await self._client.patch(CORE_EVENTS, key, _core_count(count, last))
+            changes = _core_count(count, last) | {"message": note}
+            await self._client.patch(CORE_EVENTS, key, changes)
         else:
             await self._client.patch(EVENTS, key, {"series": _series(count, last)})
 

@@ -84,7 +84,7 @@ class _EventIdentity(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class _Series:
-    """The count of one series, its first note, and what is already written."""
+    """The count of one series, its newest note, and what is already written."""
 
     def __init__(self, note: str, first: datetime, at: float) -> None:
         self.note = note
@@ -162,6 +162,7 @@ class EventRecorder:
         series = self._series.get(story)
         now_at = self._clock.monotonic()
         if series is not None and now_at - series.last_at < QUIET_S:
+            series.note = _shortened(note)
             self._repeat(story, series, when or self._clock.now(), now_at)
         elif len(self._fresh) < (FEW_WAITING if can_wait else MOST_WAITING) and (
             self._quota.spend(story.regarding)
@@ -258,7 +259,7 @@ class EventRecorder:
             return
         self._written(series)
         try:
-            await self._writer.count(series.key, series.count, series.last)
+            await self._writer.count(series.key, series.count, series.last, series.note)
         except NotFound:
             # API servers delete Events after about an hour.
             await self._create(story)
