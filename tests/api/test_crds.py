@@ -179,7 +179,7 @@ def test_limits_that_only_the_older_version_has() -> None:
 def test_a_field_says_all_that_its_table_says() -> None:
     schema = structural_schema("Workload", "v1beta2")
     count = {"type": "integer", "format": "int32", "minimum": 0, "default": 1}
-    count["description"] = "How many pods it has."
+    count["description"] = "The number of pods."
     assert count == node(schema, "spec.podSets[].count")
     assert ["template"] == node(schema, "spec.podSets[]")["required"]
     pod_sets = node(schema, "spec.podSets")

@@ -7,65 +7,67 @@ from ..constraints.rule import under
 from .shared import Words, conditions
 
 ADMISSION_CHECK: Words = {
-    "": "Something that must be settled, beside quota, before a Workload is admitted.",
-    "spec": "Who makes the check, and with which settings.",
-    "spec.controllerName": "The controller that makes the check.",
-    "spec.retryDelayMinutes": "How long to wait after a failure. Not used any more.",
-    "spec.parameters": "The object that holds the settings for this check.",
+    "": "A condition besides quota that must be met before a Workload is admitted.",
+    "spec": "The controller of the check, and its parameters.",
+    "spec.controllerName": "The controller that performs the check.",
+    "spec.retryDelayMinutes": "Deprecated and without effect.",
+    "spec.parameters": "The object with the parameters of the check.",
     "spec.parameters.apiGroup": "API group of that object.",
     "spec.parameters.kind": "Kind of that object.",
     "spec.parameters.name": "Name of that object.",
-    "status": "Whether the check can be made.",
+    "status": "Whether the check can be used.",
     **conditions(),
 }
 
 PROVISIONING_REQUEST_CONFIG: Words = {
-    "": "Settings for checks that ask an autoscaler for nodes by ProvisioningRequests.",
-    "spec": "What is asked for, and how often.",
-    "spec.provisioningClassName": "How capacity is provided: a name that the autoscaler knows.",
-    "spec.parameters": "Passed on to the autoscaler.",
+    "": "Parameters of checks that request nodes from an autoscaler with ProvisioningRequests.",
+    "spec": "The properties of the requests.",
+    "spec.provisioningClassName": "The provisioning class, which the autoscaler defines.",
+    "spec.parameters": "Parameters for the autoscaler.",
     "spec.managedResources": (
-        "Only pods that ask for one of these resources are provided for. All are, if empty."
+        "Only pods that request one of these resources are provisioned. Empty for all pods."
     ),
-    "spec.retryStrategy": "When to ask again after a request failed.",
-    "spec.retryStrategy.backoffLimitCount": "How often to ask again.",
-    "spec.retryStrategy.backoffBaseSeconds": "How long to wait first; each wait is twice the last.",
-    "spec.retryStrategy.backoffMaxSeconds": "The longest wait.",
-    "spec.podSetUpdates": "What pods are given once there is capacity for them.",
-    "spec.podSetUpdates.nodeSelector": "Node labels to select by.",
+    "spec.retryStrategy": "When to retry after a request failed.",
+    "spec.retryStrategy.backoffLimitCount": "The maximum number of retries.",
+    "spec.retryStrategy.backoffBaseSeconds": (
+        "The delay before the first retry. It doubles with each further retry."
+    ),
+    "spec.retryStrategy.backoffMaxSeconds": "The maximum delay before a retry.",
+    "spec.podSetUpdates": "Changes of pods for which capacity was provisioned.",
+    "spec.podSetUpdates.nodeSelector": "Node labels to add to the node selector.",
     "spec.podSetUpdates.nodeSelector[].key": "Key of the label.",
     "spec.podSetUpdates.nodeSelector[].valueFromProvisioningClassDetail": (
-        "Which detail of the ProvisioningRequest's status is the value."
+        "The detail in the status of the ProvisioningRequest that is the value."
     ),
     "spec.podSetMergePolicy": (
-        "Which pod sets are asked for as one: those with equal templates, or also those that "
-        "differ in what does not matter for placing them. None are, if unset."
+        "Which pod sets are merged in a request: those with identical templates, or also those "
+        "that are equivalent for scheduling. The default is to merge none."
     ),
 }
 
 MULTIKUEUE_CONFIG: Words = {
-    "": "Which other clusters a check may send work to.",
-    "spec": "The clusters.",
+    "": "The worker clusters of a MultiKueue check.",
+    "spec": "The worker clusters.",
     "spec.clusters": "Names of MultiKueueClusters.",
     "spec.quotaManagement": (
-        "Manual leaves quota here as it is written, Automated makes it the sum of theirs."
+        "Manual keeps the quota of the manager, Automated sets it to the sum of the workers."
     ),
 }
 
 _ACCESS: Words = {
-    "kubeConfig": "A kubeconfig that leads to the cluster.",
-    "kubeConfig.location": "Name of the Secret, or path of the file, that holds it.",
+    "kubeConfig": "A kubeconfig for the cluster.",
+    "kubeConfig.location": "The name of the Secret, or the path of the file, that contains it.",
     "kubeConfig.locationType": "Secret or Path.",
-    "clusterProfileRef": "A ClusterProfile that tells how to reach the cluster.",
+    "clusterProfileRef": "A ClusterProfile that describes how to connect to the cluster.",
     "clusterProfileRef.name": "Name of the ClusterProfile.",
 }
 
 MULTIKUEUE_CLUSTER: Words = {
-    "": "Another cluster that work can be sent to.",
-    "spec": "How to reach it.",
-    "spec.clusterSource": "Where the way to the cluster is written down.",
+    "": "A worker cluster of MultiKueue.",
+    "spec": "How to connect to the cluster.",
+    "spec.clusterSource": "The source of the connection settings.",
     **under("spec.clusterSource", _ACCESS),
     **under("spec", _ACCESS),
-    "status": "Whether the cluster can be reached.",
+    "status": "Whether the manager is connected to the cluster.",
     **conditions(),
 }

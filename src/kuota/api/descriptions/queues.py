@@ -17,7 +17,9 @@ from .shared import (
     conditions,
 )
 
-_RESERVATION = "Quota that is held, by flavor, by Workloads that are admitted or about to be."
+_RESERVATION = (
+    "Reserved quota by flavor, including that of Workloads that wait for admission checks."
+)
 _USAGE = "Quota that admitted Workloads use, by flavor."
 _CHECKS = "spec.admissionChecksStrategy"
 _MIGRATION = "spec.concurrentAdmissionPolicy.migration"
@@ -25,74 +27,75 @@ _MIGRATION = "spec.concurrentAdmissionPolicy.migration"
 _BORROWING: Words = {**FLAVOR_USAGE, **BORROWED}
 
 _CLUSTER_QUEUE_SPEC: Words = {
-    "spec": "What the queue offers, to whom, and by which rules.",
-    "spec.cohort": "Name of the cohort to borrow from and lend to. None if empty.",
+    "spec": "The quota of the queue, and the rules for admission.",
+    "spec.cohort": "The cohort that the queue shares unused quota with. Empty for none.",
     "spec.cohortName": (
-        "Name of the cohort to borrow from and lend to. None if empty; a Cohort object of that "
-        "name need not exist."
+        "The cohort that the queue shares unused quota with. Empty for none. A Cohort object of "
+        "this name is optional."
     ),
     "spec.queueingStrategy": (
-        "StrictFIFO lets nobody overtake the first in line, even if it does not fit; with "
-        "BestEffortFIFO those behind it that fit go ahead."
+        "The order of admission. With StrictFIFO, a workload that does not fit blocks all "
+        "others behind it. With BestEffortFIFO, workloads behind it are admitted if they fit."
     ),
     "spec.namespaceSelector": (
-        "Namespaces whose work may use the queue, by their labels: {} is all of them, and without "
-        "a selector none may."
+        "Selects the namespaces whose workloads may use the queue. An empty selector ({}) selects "
+        "all namespaces; without a selector, no namespace is selected."
     ),
-    "spec.flavorFungibility": "When to take a flavor, and when to look at the next one.",
+    "spec.flavorFungibility": "Whether to use a flavor or to try the next one.",
     "spec.flavorFungibility.whenCanBorrow": (
-        "What to do where a flavor fits only by borrowing: MayStopSearch takes it, TryNextFlavor "
-        "looks for one that fits without."
+        "What to do if a workload fits in a flavor only by borrowing: MayStopSearch uses the "
+        "flavor, TryNextFlavor tries the following ones first."
     ),
     "spec.flavorFungibility.whenCanPreempt": (
-        "What to do where a flavor fits only by preemption: MayStopSearch takes it, TryNextFlavor "
-        "looks for one that fits without."
+        "What to do if a workload fits in a flavor only after preemption: MayStopSearch uses the "
+        "flavor, TryNextFlavor tries the following ones first."
     ),
     "spec.flavorFungibility.preference": (
-        "Which of the two is better if no flavor fits without either. Borrowing, if unset."
+        "Whether to prefer borrowing or preemption if every flavor requires one of them. The "
+        "default is to prefer borrowing."
     ),
-    "spec.preemption": "Which running Workloads may have to make room for one that waits.",
+    "spec.preemption": "Which Workloads a pending Workload may preempt.",
     "spec.preemption.withinClusterQueue": (
-        "Whom a Workload may displace in its own queue: nobody (Never), those of lower priority, "
-        "or also newer ones of the same priority (LowerOrNewerEqualPriority)."
+        "Which Workloads of its own queue a pending Workload may preempt: none (Never), those of "
+        "lower priority, or also newer ones of equal priority (LowerOrNewerEqualPriority)."
     ),
     "spec.preemption.reclaimWithinCohort": (
-        "Whom a Workload that fits into the queue's own quota may displace in other queues of the "
-        "cohort that borrow: nobody (Never), those of lower priority, or Any."
+        "Which Workloads of borrowing queues in the cohort a pending Workload may preempt if it "
+        "fits in the nominal quota of its own queue: none (Never), those of lower priority, or Any."
     ),
     "spec.preemption.borrowWithinCohort": (
-        "Whether a Workload that needs to borrow may displace others in the cohort too."
+        "Whether a pending Workload may preempt others in the cohort although it has to borrow."
     ),
     "spec.preemption.borrowWithinCohort.policy": "Never, or those of LowerPriority.",
     "spec.preemption.borrowWithinCohort.maxPriorityThreshold": (
-        "Workloads above this priority are not displaced. No bound if unset."
+        "Workloads with a higher priority than this are not preempted. Optional."
     ),
-    "spec.admissionChecks": "Names of AdmissionChecks that every Workload must pass.",
-    _CHECKS: "AdmissionChecks that Workloads must pass once they have quota.",
-    f"{_CHECKS}.admissionChecks": "The checks, and for which flavors each is made.",
+    "spec.admissionChecks": "The AdmissionChecks that every Workload must pass.",
+    _CHECKS: "The AdmissionChecks that Workloads must pass after their quota is reserved.",
+    f"{_CHECKS}.admissionChecks": "The checks, and the flavors that each applies to.",
     f"{_CHECKS}.admissionChecks[].name": "Name of an AdmissionCheck.",
     f"{_CHECKS}.admissionChecks[].onFlavors": (
-        "Only Workloads that got one of these flavors are checked. All are, if empty."
+        "The check applies only to Workloads with one of these flavors. Empty for all flavors."
     ),
     "spec.stopPolicy": (
-        "None lets the queue work. Hold admits nothing more; HoldAndDrain also evicts what is "
-        "admitted."
+        "Whether the queue is stopped. None: it is not. Hold: no further Workloads are admitted. "
+        "HoldAndDrain: admitted Workloads are also evicted."
     ),
-    "spec.admissionScope": "Within the queue, how LocalQueues take turns.",
+    "spec.admissionScope": "How the LocalQueues of this queue share its quota.",
     "spec.admissionScope.admissionMode": (
-        "UsageBasedAdmissionFairSharing prefers LocalQueues that have used little; "
-        "NoAdmissionFairSharing goes by priority and time alone."
+        "UsageBasedAdmissionFairSharing prefers LocalQueues with little past usage; "
+        "NoAdmissionFairSharing considers only priority and time."
     ),
     "spec.concurrentAdmissionPolicy": (
-        "Try all flavors at once, by a variant of the Workload for each. Cannot be changed later."
+        "Tries all flavors concurrently, with a variant of the Workload for each. Immutable."
     ),
-    _MIGRATION: "What becomes of a Workload that runs when a better flavor is free.",
+    _MIGRATION: "What happens to an admitted Workload when a preferred flavor becomes available.",
     f"{_MIGRATION}.mode": (
-        "TryPreferredFlavors moves it to the better flavor, RetainFirstAdmission leaves it."
+        "TryPreferredFlavors migrates it to that flavor, RetainFirstAdmission does not."
     ),
-    f"{_MIGRATION}.constraints": "Bounds to moving.",
+    f"{_MIGRATION}.constraints": "Limits migration.",
     f"{_MIGRATION}.constraints.lastAcceptableFlavorName": (
-        "The last flavor in the list that is worth moving to."
+        "The last flavor in the list that a Workload may migrate to."
     ),
 }
 
@@ -100,14 +103,14 @@ _PENDING = "status.pendingWorkloadsStatus"
 
 CLUSTER_QUEUE: Words = {
     "": (
-        "A pool of quota, for the whole cluster. Work reaches it through LocalQueues and is "
-        "admitted as the quota of its flavors allows."
+        "A pool of quota for the whole cluster. LocalQueues refer to it, and their workloads are "
+        "admitted when its quota allows."
     ),
     **_CLUSTER_QUEUE_SPEC,
     **under("spec.resourceGroups", RESOURCE_GROUPS),
     **under("spec.namespaceSelector", LABEL_SELECTOR),
     **under("spec.fairSharing", FAIR_SHARING),
-    "status": "What the queue uses, how many wait, and whether it works.",
+    "status": "Usage, numbers of Workloads, and whether the queue is active.",
     **conditions(),
     "status.flavorsReservation": _RESERVATION,
     **under("status.flavorsReservation", _BORROWING),
@@ -115,39 +118,39 @@ CLUSTER_QUEUE: Words = {
     **under("status.flavorsUsage", _BORROWING),
     **under("status", COUNTS),
     **under("status.fairSharing", FAIR_SHARING_STATUS),
-    _PENDING: "No longer filled in: ask the visibility API who waits.",
-    f"{_PENDING}.clusterQueuePendingWorkload": "The first of those that wait.",
+    _PENDING: "Deprecated and always empty. Use the visibility API.",
+    f"{_PENDING}.clusterQueuePendingWorkload": "The first pending Workloads.",
     f"{_PENDING}.clusterQueuePendingWorkload[].name": "Name of the Workload.",
     f"{_PENDING}.clusterQueuePendingWorkload[].namespace": "Namespace of the Workload.",
-    f"{_PENDING}.lastChangeTime": "When that list last changed.",
+    f"{_PENDING}.lastChangeTime": "The time of the last change of the list.",
 }
 
 COHORT: Words = {
     "": (
-        "A group of ClusterQueues, and of other Cohorts, that lend each other what they do not "
-        "use. It may have quota of its own, which all of them may borrow."
+        "A group of ClusterQueues and other Cohorts that lend each other unused quota. It may have "
+        "quota of its own, which all of them may borrow."
     ),
-    "spec": "Where the cohort belongs, and what it has of its own.",
-    "spec.parentName": "Name of the cohort above this one. Without, it is the top of its tree.",
+    "spec": "The parent of the cohort, and its own quota.",
+    "spec.parentName": "The parent cohort. Without one, the cohort is the root of its tree.",
     **under("spec.resourceGroups", RESOURCE_GROUPS),
     **under("spec.fairSharing", FAIR_SHARING),
-    "status": "Where the cohort stands.",
+    "status": "The observed state of the cohort.",
     **under("status.fairSharing", FAIR_SHARING_STATUS),
 }
 
 LOCAL_QUEUE: Words = {
     "": (
-        "The door to a ClusterQueue in one namespace: jobs there name it in the label "
-        "kueue.x-k8s.io/queue-name."
+        "The queue to which the jobs of a namespace are submitted, with the label "
+        "kueue.x-k8s.io/queue-name. It refers to a ClusterQueue."
     ),
-    "spec": "Where the queue leads.",
-    "spec.clusterQueue": "Name of the ClusterQueue whose quota is used.",
+    "spec": "The ClusterQueue, and the rules of this queue.",
+    "spec.clusterQueue": "The ClusterQueue whose quota is used.",
     "spec.stopPolicy": (
-        "None lets the queue work. Hold admits nothing more from it; HoldAndDrain also evicts "
-        "what is admitted."
+        "Whether the queue is stopped. None: it is not. Hold: none of its Workloads are admitted "
+        "any more. HoldAndDrain: its admitted Workloads are also evicted."
     ),
     **under("spec.fairSharing", FAIR_SHARING),
-    "status": "How many wait here, what is used, and whether the queue works.",
+    "status": "Numbers of Workloads, usage, and whether the queue is active.",
     **conditions(),
     **under("status", COUNTS),
     "status.flavorsReservation": _RESERVATION,
@@ -157,44 +160,44 @@ LOCAL_QUEUE: Words = {
     "status.flavorUsage": _USAGE,
     **under("status.flavorUsage", FLAVOR_USAGE),
     **under("status.fairSharing", FAIR_SHARING_STATUS),
-    "status.flavors": "Flavors of the ClusterQueue, with what nodes they stand for.",
+    "status.flavors": "The flavors of the ClusterQueue, and their nodes.",
     "status.flavors[].name": "Name of the flavor.",
     "status.flavors[].resources": "Resources that the flavor offers.",
     "status.flavors[].nodeLabels": "Labels of its nodes.",
     "status.flavors[].nodeTaints": "Taints of its nodes.",
-    "status.flavors[].topology": "The topology in which its nodes are arranged.",
+    "status.flavors[].topology": "The topology of its nodes.",
     "status.flavors[].topology.name": "Name of the Topology.",
-    "status.flavors[].topology.levels": "Node labels that make up its levels, widest first.",
+    "status.flavors[].topology.levels": "The node labels of its levels, largest domains first.",
 }
 
 
 RESOURCE_FLAVOR: Words = {
-    "": "A kind of hardware or of nodes, such as one model of GPU, that quota is given out in.",
-    "spec": "Which nodes are of this flavor, and what their pods need.",
+    "": "A variant of a resource, such as a model of GPU, and the nodes that provide it.",
+    "spec": "The nodes of the flavor, and what pods need to run there.",
     "spec.nodeLabels": (
-        "Labels of the nodes of this flavor. Pods that get the flavor are sent to such nodes; "
-        "without labels they may go anywhere."
+        "The labels of the nodes. Pods of admitted workloads get them as a node selector. Without "
+        "labels, pods can run on any node."
     ),
     "spec.nodeTaints": (
-        "Taints of the nodes of this flavor. Only work that tolerates them gets the flavor."
+        "The taints of the nodes. Only workloads that tolerate them can use the flavor."
     ),
-    "spec.tolerations": "Tolerations that pods are given together with the flavor.",
+    "spec.tolerations": "Tolerations that are added to pods that use the flavor.",
     **under("spec.tolerations", TOLERATIONS),
-    "spec.topologyName": "Name of the Topology in which the nodes of this flavor are arranged.",
+    "spec.topologyName": "The Topology of the nodes.",
 }
 
 TOPOLOGY: Words = {
-    "": "How nodes are arranged in racks, blocks and the like, for pods that should be close.",
-    "spec": "The levels.",
-    "spec.levels": "Levels of the arrangement, the widest first.",
-    "spec.levels[].nodeLabel": "Node label whose value tells the places of this level apart.",
+    "": "The levels of the infrastructure, such as blocks and racks, for placing pods together.",
+    "spec": "The levels of the topology.",
+    "spec.levels": "The levels, from the largest domain to the smallest.",
+    "spec.levels[].nodeLabel": "The node label whose value identifies a domain of this level.",
 }
 
 PRIORITY_CLASS: Words = {
     "": (
-        "A name for a priority in queues. Jobs name it in the label "
-        "kueue.x-k8s.io/priority-class; the priority of their pods stays as it is."
+        "A named priority for queueing. Jobs refer to it in the label "
+        "kueue.x-k8s.io/priority-class. It does not affect the priority of pods."
     ),
-    "value": "The priority: higher goes first, and may displace what is lower.",
-    "description": "For people: when to use this class.",
+    "value": "The priority. Higher values are admitted first and can preempt lower ones.",
+    "description": "A description for people, such as when to use this class.",
 }

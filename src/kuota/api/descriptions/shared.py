@@ -10,38 +10,38 @@ from ..constraints.rule import under
 Words = Mapping[str, str]
 
 OBJECT: Words = {
-    "apiVersion": "Group and version of the API in which the object is written.",
-    "kind": "What the object is.",
+    "apiVersion": "The API group and version of the object.",
+    "kind": "The kind of the object.",
 }
 
 CONDITIONS: Words = {
-    "": "What holds for the object now, one entry for each kind of claim.",
-    "[].type": "What is claimed.",
-    "[].status": "Whether it holds: True, False or Unknown.",
-    "[].reason": "Why, as one word for programs.",
-    "[].message": "Why, in words for people.",
-    "[].lastTransitionTime": "When the status last became another.",
-    "[].observedGeneration": "The metadata.generation of the object that was judged.",
+    "": "The latest observations about the object, one for each type.",
+    "[].type": "The type of the condition.",
+    "[].status": "True, False or Unknown.",
+    "[].reason": "The reason for the status, as one word for programs.",
+    "[].message": "The reason for the status, as text for people.",
+    "[].lastTransitionTime": "The time of the last change of the status.",
+    "[].observedGeneration": "The metadata.generation of the object that was observed.",
 }
 
 RESOURCE_GROUPS: Words = {
     "": (
-        "What is offered. Each group covers some resources, which a pod set then gets from the "
-        "same flavor; no resource is in two groups."
+        "The quota, in groups of resources. A pod set gets all resources of a group from the same "
+        "flavor. A resource belongs to one group only."
     ),
-    "[].coveredResources": "Names of the resources of this group, such as cpu or nvidia.com/gpu.",
-    "[].flavors": "Flavors that offer these resources, the one to try first at the top.",
+    "[].coveredResources": "The resources of this group, such as cpu or nvidia.com/gpu.",
+    "[].flavors": "The flavors of these resources, in the order in which they are tried.",
     "[].flavors[].name": "Name of a ResourceFlavor.",
     "[].flavors[].resources": "Quota of each covered resource, in the order of coveredResources.",
     "[].flavors[].resources[].name": "Name of the resource.",
     "[].flavors[].resources[].nominalQuota": (
-        "How much of the resource belongs here. Others in the cohort may borrow what is not used."
+        "The quota of the resource. Others in the cohort may borrow the unused part."
     ),
     "[].flavors[].resources[].borrowingLimit": (
-        "How much may be used beyond nominalQuota, borrowed from the cohort. No limit if unset."
+        "The maximum that may be borrowed from the cohort. Optional; without it there is no limit."
     ),
     "[].flavors[].resources[].lendingLimit": (
-        "How much of what is not used others in the cohort may borrow. All of it if unset."
+        "The maximum of unused quota that others in the cohort may borrow. The default is all."
     ),
 }
 
@@ -49,49 +49,49 @@ FLAVOR_USAGE: Words = {
     "[].name": "Name of the flavor.",
     "[].resources": "Usage of each resource of the flavor.",
     "[].resources[].name": "Name of the resource.",
-    "[].resources[].total": "How much is taken, with what is borrowed.",
+    "[].resources[].total": "The used quota, including borrowed quota.",
 }
 BORROWED: Words = {
-    "[].resources[].borrowed": "How much of the total is borrowed from the cohort.",
+    "[].resources[].borrowed": "The part of the total that is borrowed from the cohort.",
 }
 
 FAIR_SHARING: Words = {
-    "": "How this one fares where unused quota is shared out fairly.",
+    "": "Settings for fair sharing of unused quota.",
     "weight": (
-        "How much it is entitled to compared with its siblings: twice the weight, twice the "
-        "share. With 0 it borrows only what nobody else wants."
+        "The share relative to siblings: twice the weight is twice the share. With 0, it can only "
+        "borrow quota that no sibling needs."
     ),
 }
 FAIR_SHARING_STATUS: Words = {
-    "": "Where it stands in fair sharing, if that is switched on.",
+    "": "The state of fair sharing, if it is enabled.",
     "weightedShare": (
-        "How much it borrows: the largest part, over all resources, of what the cohort can lend, "
-        "in thousandths and divided by its weight. 0 while it keeps within its own quota."
+        "The largest ratio, over all resources, of borrowed quota to the lendable quota of the "
+        "cohort, in thousandths and divided by the weight. 0 if nothing is borrowed."
     ),
-    "admissionFairSharingStatus": "What past usage counts when LocalQueues take turns.",
+    "admissionFairSharingStatus": "The past usage that admission fair sharing considers.",
     "admissionFairSharingStatus.consumedResources": (
-        "Usage of the past, of which older parts count less and less."
+        "The past usage, in which older usage has less weight."
     ),
-    "admissionFairSharingStatus.lastUpdate": "When that usage was last added up.",
+    "admissionFairSharingStatus.lastUpdate": "The time at which the usage was last updated.",
 }
 
 COUNTS: Words = {
-    "pendingWorkloads": "How many Workloads wait for quota.",
-    "reservingWorkloads": "How many Workloads hold quota, admitted or not yet.",
-    "admittedWorkloads": "How many Workloads are admitted and have not finished.",
+    "pendingWorkloads": "The number of Workloads that wait for quota.",
+    "reservingWorkloads": "The number of Workloads with reserved quota, admitted or not.",
+    "admittedWorkloads": "The number of admitted Workloads that have not finished.",
 }
 
 TOLERATIONS: Words = {
-    "[].key": "Key of the taints that are tolerated, all keys if empty.",
-    "[].operator": "Equal compares values too, Exists does not.",
-    "[].value": "Value of the taints that are tolerated.",
-    "[].effect": "Effect that is tolerated, all effects if empty.",
-    "[].tolerationSeconds": "How long a NoExecute taint is tolerated, for ever if unset.",
+    "[].key": "The key of the tolerated taints. Empty for all keys.",
+    "[].operator": "Equal compares the value as well, Exists does not.",
+    "[].value": "The value of the tolerated taints.",
+    "[].effect": "The tolerated effect. Empty for all effects.",
+    "[].tolerationSeconds": "How long a NoExecute taint is tolerated. The default is forever.",
 }
 
 LABEL_SELECTOR: Words = {
-    "matchLabels": "Labels that all must be there, with these values.",
-    "matchExpressions": "Claims about labels that all must hold.",
+    "matchLabels": "Labels that must be present with these values.",
+    "matchExpressions": "Requirements that must all be met.",
     "matchExpressions[].key": "Key of the label.",
     "matchExpressions[].operator": "In, NotIn, Exists or DoesNotExist.",
     "matchExpressions[].values": "Values for In and NotIn.",
