@@ -75,6 +75,20 @@ def test_the_list_shows_people_and_no_tokens(state_dir: StateDir) -> None:
     assert secret not in listed
 
 
+def test_listing_creates_nothing(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["token", "list", "--state", str(tmp_path / "none")])
+    assert 1 == done.exit_code
+    assert "start `kuota up` first" in done.output
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_member_learns_which_namespaces_belong_to_the_team(
+    state_dir: StateDir, tmp_path: Path
+) -> None:
+    done = token(state_dir, "create", "ann", "--team", "vision", "--out", str(tmp_path / "ann"))
+    assert "namespaces with the label kuota.dev/team=vision" in done.stdout
+
+
 def test_a_token_is_taken_back(state_dir: StateDir) -> None:
     token(state_dir, "create", "ann")
     assert "of ann revoked" in token(state_dir, "revoke", "ann").stdout

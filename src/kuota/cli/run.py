@@ -250,8 +250,10 @@ class Running:
         except NotFound:
             known = await elsewhere(self._session, LOCAL_QUEUES, queue)
             known = known or f"; {await self._names(LOCAL_QUEUES, namespace)}"
+            create = f"kuota create localqueue {queue} -n {namespace} -c CLUSTERQUEUE"
             raise Failed(
-                f"there is no LocalQueue {queue} in namespace {namespace}{known}"
+                f"there is no LocalQueue {queue} in namespace {namespace}{known}\n"
+                f"To create it: {create}"
             ) from None
 
     async def _priority_kind(self, name: str) -> str:
@@ -270,7 +272,7 @@ class Running:
     async def _names(self, resource: Resource, namespace: str | None) -> str:
         listed = await self._session.client.list(resource, namespace)
         names = [each["metadata"]["name"] for each in listed.items]
-        return f"there are: {', '.join(names)}" if names else f"there are no {resource.plural}"
+        return f"there are: {', '.join(names)}" if names else f"there is no {resource.kind} yet"
 
     async def _followed(self, job: Json) -> int:
         """Follow the Job until it ends or the user interrupts. The answer "back" continues.

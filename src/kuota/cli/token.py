@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,7 +96,7 @@ def create(
     if out is None:
         click.echo(content, nl=False)
     else:
-        _write(out, content, user)
+        _write(out, content, user, teams)
 
 
 def _roles(*, admin: bool, manager: bool, metrics: bool) -> list[str]:
@@ -113,6 +114,9 @@ def _roles(*, admin: bool, manager: bool, metrics: bool) -> list[str]:
 def list_(state_dir: StateDir) -> None:
     """List the users who have tokens, and their groups. The tokens are not shown."""
     from .output import show_table
+
+    if not state_dir.root.exists():
+        raise click.ClickException(f"{state_dir.root} does not exist: start `kuota up` first")
 
     rows = [
         [each.id, each.user, each.uid or "-", ",".join(each.groups) or "-"]
@@ -222,7 +226,7 @@ def _uid_of(user: str) -> str:
     return str(uid) if uid else ""
 
 
-def _write(path: Path, content: str, user: str) -> None:
+def _write(path: Path, content: str, user: str, teams: Iterable[str]) -> None:
     """Write a new private file. Root transfers it to the local user; otherwise we own it."""
     import os
 
@@ -233,3 +237,5 @@ def _write(path: Path, content: str, user: str) -> None:
         if uid and os.geteuid() == 0:
             os.fchown(descriptor, int(uid), -1)
     click.echo(f"wrote {path}")
+    for team in teams:
+        click.echo(f"{user} can use the namespaces with the label kuota.dev/team={team}")

@@ -201,9 +201,8 @@ def rejection(program: str, number: int, stage: int) -> str:
     if stage == ENTER:
         return f"cannot enter the workingDir of the container: {os.strerror(number)}"
     if number == errno.ENOENT:
-        return (
-            f"command {program!r} not found: it is neither a path nor on the PATH of the pod's user"
-        )
+        why = "it is neither an existing path nor on the PATH of the pod"
+        return f"command {program!r} not found: {why}"
     return f"cannot execute {program!r}: {os.strerror(number)}"
 
 

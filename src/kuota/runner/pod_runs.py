@@ -278,7 +278,9 @@ def _refusal(stage: int, number: int) -> str:
     }
     why = os.strerror(number)
     if stage == EXECUTE and number == errno.ENOENT:
-        return "command not found: it is neither a path nor on the PATH of the pod's user"
+        return (
+            "command not found: its program is neither an existing path nor on the PATH of the pod"
+        )
     elif number == errno.EACCES:
         why = f"{why} for the user that it runs as"
     return f"{what.get(stage, what[EXECUTE])}: {why}"
