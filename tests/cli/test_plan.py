@@ -351,3 +351,9 @@ def test_wide_tables_have_more_columns() -> None:
 def test_the_same_manifests_give_the_same_plan() -> None:
     objects = [*TEAMS, *(job(f"j{n}", "ab"[n % 2], 1 + n % 3) for n in range(8))]
     assert ran(objects).output == ran(objects).output
+
+
+def test_an_unknown_workload_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job("train", "q")))
+    result = CliRunner().invoke(command, ["-f", str(tmp_path), "--explain", "zzz"])
+    assert "no workload zzz; there are: default/train\n" in result.output

@@ -87,9 +87,10 @@ def type_invalid(path: str, value: Any, message: str, fix: str = "") -> FieldErr
 
 def not_supported(path: str, value: Any, allowed: Iterable[str], what: str = "") -> FieldError:
     """Return the fault of a value that is not in `allowed`. `what` describes the allowed values."""
-    options = ", ".join(map(str, allowed)) or "(none)"
+    options = ", ".join(map(str, allowed))
     message = f"{quoted(value)} is not {what or 'a value allowed here'}"
-    return _error(path, ErrorType.NOT_SUPPORTED, message, value, f"use one of: {options}")
+    fix = f"use one of: {options}" if options else "remove it, because there is none"
+    return _error(path, ErrorType.NOT_SUPPORTED, message, value, fix)
 
 
 def immutable(path: str, value: Any, why: str, fix: str) -> FieldError:

@@ -178,7 +178,8 @@ def _row(plan: Plan, wanted: str) -> WorkloadRow:
     names = [row.name for row in plan.workloads]
     close = difflib.get_close_matches(wanted, names, n=1)
     bare = [name for name in names if name.partition("/")[2] == wanted]
-    hint = f"did you mean {(bare or close)[0]}?" if bare or close else f"there are: {names}"
+    known = f"there are: {', '.join(names)}" if names else "the plan contains none"
+    hint = f"did you mean {(bare or close)[0]}?" if bare or close else known
     raise click.BadParameter(f"no workload {wanted}; {hint}", param_hint="--explain")
 
 

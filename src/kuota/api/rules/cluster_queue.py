@@ -125,7 +125,7 @@ def _migration_faults(spec: Json) -> Iterator[FieldError]:
     flavors = flavor_names(spec)
     if last is not None and last not in flavors:
         message = f"{last} is not a flavor of this ClusterQueue"
-        fix = f"use one of: {', '.join(flavors) or '(none)'}"
+        fix = f"use one of: {', '.join(flavors)}" if flavors else "add it to resourceGroups"
         yield invalid(f"{path}.lastAcceptableFlavorName", last, message, fix)
 
 
