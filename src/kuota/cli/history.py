@@ -18,7 +18,7 @@ from .amounts import Integer
 from .connect import Choice, conduct, server_options
 from .list_query import EVERYWHERE
 from .output import show, show_csv, show_table
-from .periods import period_options, period_query
+from .periods import period_options, period_query, report_output
 
 if TYPE_CHECKING:
     from .session import Session
@@ -49,13 +49,7 @@ _OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Queue", "Wait
     show_default=True,
     help="The most jobs to show, newest first.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "csv", "json", "yaml"]),
-    default="table",
-    help="Output format; wide adds columns, csv has all of them.",
-)
+@report_output("wide adds columns, csv has all of them.")
 @server_options
 def command(
     since: datetime,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that name a period: a time, or how long ago."""
+"""Options of reports: the period, as times or as how long ago, and the format."""
 
 from __future__ import annotations
 
@@ -78,3 +78,11 @@ def period_query(since: datetime, until: datetime | None) -> dict[str, str]:
     """Return the parameters of a request for the period."""
     query = {"since": since.astimezone(UTC).isoformat()}
     return query if until is None else query | {"until": until.astimezone(UTC).isoformat()}
+
+
+def report_output(words: str) -> Callable[[F], F]:
+    """Return the option for the format of a report; `words` describe the formats wide and csv."""
+    formats = click.Choice(["table", "wide", "csv", "json", "yaml"])
+    return click.option(
+        "-o", "--output", type=formats, default="table", help=f"Output format; {words}"
+    )

@@ -18,7 +18,7 @@ from .connect import Choice, conduct, server_options
 from .history import flat, hours, read, short_name
 from .list_query import EVERYWHERE
 from .output import show, show_csv, show_table
-from .periods import period_options, period_query
+from .periods import period_options, period_query, report_output
 from .waste import print_waste
 
 if TYPE_CHECKING:
@@ -40,13 +40,7 @@ if TYPE_CHECKING:
 )
 @period_options("30d")
 @EVERYWHERE
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "csv", "json", "yaml"]),
-    default="table",
-    help="Output format; wide adds what other resources lost, csv has exact numbers.",
-)
+@report_output("wide adds what other resources lost, csv has exact numbers.")
 @server_options
 def command(
     by: str,

@@ -81,17 +81,11 @@ class Superseded(Exception):
     """Another recorder has written since. Continue from its progress."""
 
 
-class HistoryWriter:
-    """The database of one recorder. All methods raise HistoryUnavailable."""
+class _History:
+    """A database that is closed at the end of a `with` block."""
 
-    def __init__(self, address: Address) -> None:
-        self._db = connected(address, writes=True)
-        try:
-            _migrate(self._db)
-            self.refresh()
-        except BaseException:
-            self._db.close()
-            raise
+    def __init__(self, address: Address, *, writes: bool) -> None:
+        self._db = connected(address, writes=writes)
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +100,19 @@ class HistoryWriter:
 
     def close(self) -> None:
         self._db.close()
+
+
+class HistoryWriter(_History):
+    """The database of one recorder. All methods raise HistoryUnavailable."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address, writes=True)
+        try:
+            _migrate(self._db)
+            self.refresh()
+        except BaseException:
+            self._db.close()
+            raise
 
     def refresh(self) -> None:
         """Read how far changes are recorded, also by others."""
@@ -181,22 +188,11 @@ class HistoryWriter:
                 self._db.change(_PUT_IDLE, *each.identity, each.until, *place)
 
 
-class HistoryReader:
+class HistoryReader(_History):
     """A connection for one report. All methods raise HistoryUnavailable."""
 
     def __init__(self, address: Address) -> None:
-        self._db = connected(address, writes=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._db.close()
+        super().__init__(address, writes=False)
 
     def job(self, uid: str) -> JobRecord | None:
         """Return the record of one Workload; None if there is none."""

@@ -131,16 +131,8 @@ def listing(
 
     `resume` is the continue token of the previous page.
     """
-    query = which.query() | _stated(**{"limit": str(limit or ""), "continue": resume})
-    path = collection_path(resource, which.namespace)
-    return HttpRequest(
-        method="GET",
-        path=path,
-        resource=resource.name,
-        query=query,
-        headers=which.headers(listing=True),
-        idempotent=True,
-    )
+    page = _stated(**{"limit": str(limit or ""), "continue": resume})
+    return _collection(resource, which, page, listing=True)
 
 
 def watching(
@@ -151,20 +143,26 @@ def watching(
     The server is asked to end it after WATCH_TIMEOUT_S; a much longer silence means a dead
     connection.
     """
-    query = which.query() | _stated(
+    watch = _stated(
         watch="true",
         resourceVersion=since,
         timeoutSeconds=str(WATCH_TIMEOUT_S),
         allowWatchBookmarks="true" if bookmarks else "",
     )
-    path = collection_path(resource, which.namespace)
+    found = _collection(resource, which, watch, listing=False)
+    return msgspec.structs.replace(found, timeout_s=WATCH_TIMEOUT_S + _GRACE_S)
+
+
+def _collection(
+    resource: Resource, which: Selection, query: dict[str, str], *, listing: bool
+) -> HttpRequest:
+    """Return a request that reads the selected objects of a kind."""
     return HttpRequest(
         method="GET",
-        path=path,
+        path=collection_path(resource, which.namespace),
         resource=resource.name,
-        query=query,
-        headers=which.headers(listing=False),
-        timeout_s=WATCH_TIMEOUT_S + _GRACE_S,
+        query=which.query() | query,
+        headers=which.headers(listing=listing),
         idempotent=True,
     )
 
