@@ -26,7 +26,7 @@ OUT = Path("src/kuota/server/protobuf_tables.py")
 KINDS = {
     CORE: "Binding ConfigMap Event LimitRange Namespace Node Pod ResourceQuota Secret Service"
     " ServiceAccount",
-    "api/apps/v1": "Deployment StatefulSet",
+    "api/apps/v1": "ControllerRevision Deployment ReplicaSet StatefulSet",
     "api/batch/v1": "CronJob Job",
     "api/events/v1": "Event",
     "api/coordination/v1": "Lease",

@@ -32,6 +32,8 @@ ROOTS = (
     "V1CronJob",
     "V1Deployment",
     "V1StatefulSet",
+    "V1ReplicaSet",
+    "V1ControllerRevision",
     "V1PriorityClass",
     "V1Lease",
     "V1RuntimeClass",

@@ -178,3 +178,25 @@ def test_a_stateful_set_is_updated_pod_by_pod_from_the_last() -> None:
             made("StatefulSet", 2, "two", updateStrategy=rolling), pods, NOW
         ).delete
     )
+
+
+def test_pods_below_the_partition_keep_the_template_of_the_current_revision() -> None:
+    before = made("StatefulSet", 3, ordinals={"start": 5})
+    pods = complete(before)
+    current = stateful_set_step(before, pods, NOW).status["currentRevision"]
+    rolling = {"rollingUpdate": {"partition": 1}}
+    changed = made("StatefulSet", 3, "two", ordinals={"start": 5}, updateStrategy=rolling)
+    changed["status"] = {"currentRevision": current}
+    recorded = {current: before["spec"]["template"]}
+    for gone, image in ((0, "one"), (1, "two")):
+        left = [each for at, each in enumerate(pods) if at != gone]
+        (pod,) = stateful_set_step(changed, left, NOW, recorded).create
+        assert image == pod["spec"]["containers"][0]["image"]
+        revision = pod["metadata"]["labels"]["controller-revision-hash"]
+        assert (image == "one") == (revision == current)
+    updated = [pods[0]]
+    for name in ("web-6", "web-7"):
+        fresh = stateful_set_step(changed, updated, NOW, recorded)
+        updated += pods_of(fresh)
+        assert [name] == [each["metadata"]["name"] for each in fresh.create]
+    assert [] == stateful_set_step(changed, updated, NOW, recorded).delete

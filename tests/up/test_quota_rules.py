@@ -169,3 +169,24 @@ def test_a_queued_job_is_suspended_with_and_without_the_rules(allowed: bool) -> 
         assert _suspended(await send(ANN, _job()))
 
     play(story, allow_unqueued=allowed)
+
+
+@pytest.mark.parametrize("user", [ANN, ROOT])
+@pytest.mark.parametrize(
+    ("kind", "instead"), [("ReplicaSet", "Deployment"), ("ControllerRevision", "StatefulSet")]
+)
+def test_only_controllers_record_templates(user: User, kind: str, instead: str) -> None:
+    """Pods are created from these records, and a ReplicaSet of a user would run nothing."""
+
+    async def story(send: Send) -> None:
+        labels = {"app": "a"}
+        template = {"metadata": {"labels": labels}, "spec": _pod()["spec"]}
+        spec = {"selector": {"matchLabels": labels}, "template": template}
+        content = {"spec": spec} if kind == "ReplicaSet" else {"revision": 1, "data": {}}
+        meta = {"name": "r", "namespace": "vision"}
+        made = {"apiVersion": "apps/v1", "kind": kind, "metadata": meta} | content
+        response = await send(user, made)
+        assert 403 == response.status
+        assert f"create a {instead}" in msgspec.json.decode(response.body)["message"]
+
+    play(story)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which pods of a Deployment to create and delete, and its status. Pure.
 
-There are no ReplicaSets: the label `pod-template-hash` tells the pods of the newest template from
-others. A new pod that waits for quota may get that of an old one: otherwise the update of a
-Deployment that uses all of its quota would never end.
+ReplicaSets only record templates: the label `pod-template-hash` tells the pods of the newest
+template from others. A new pod that waits for quota may get that of an old one: otherwise the
+update of a Deployment that uses all of its quota would never end.
 """
 
 from __future__ import annotations

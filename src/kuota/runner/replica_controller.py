@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from kuota.api.base import Json, Key
 from kuota.api.owners import controller_of
+from kuota.api.rules.report import child, string_map
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
+from kuota.kube.errors import NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.resources import key_of
@@ -19,21 +22,35 @@ from .cron_controller import OWNER, owner_uids
 from .deployment_rules import deployment_step
 from .pod_controller import PodController
 from .replicas import ReplicaStep
+from .revision_records import RevisionRecords
+from .revisions import CONTROLLER_REVISION_RECORDS, NUMBER, REPLICA_SET_RECORDS, RecordKind
 from .stateful_set_rules import stateful_set_step
 
-Rules = Callable[[Json, Sequence[Json], float], ReplicaStep]
-"""Returns the next step of an object, given the pods that it controls and the time."""
-REPLICA_RULES: Mapping[tuple[str, str], Rules] = {
-    ("apps", "Deployment"): deployment_step,
-    ("apps", "StatefulSet"): stateful_set_step,
+Rules = Callable[[Json, Sequence[Json], float, Mapping[str, Json]], ReplicaStep]
+"""Returns the next step of an object, from the object, its pods, the time, and the templates of its
+revisions by name."""
+
+
+class ReplicaKind(NamedTuple):
+    """How the pods of a kind are kept, and how its templates are recorded."""
+
+    step: Rules
+    records: RecordKind
+
+
+REPLICA_KINDS: Mapping[tuple[str, str], ReplicaKind] = {
+    ("apps", "Deployment"): ReplicaKind(
+        lambda obj, pods, now, recorded: deployment_step(obj, pods, now), REPLICA_SET_RECORDS
+    ),
+    ("apps", "StatefulSet"): ReplicaKind(stateful_set_step, CONTROLLER_REVISION_RECORDS),
 }
 """The kinds whose pods are created one by one."""
 
 
 class ReplicaController(PodController):
-    """Reconciles the objects of one informer with their pods while `run` runs.
+    """Reconciles the objects of one informer with their pods and records while `run` runs.
 
-    The caller must run both informers.
+    The caller must run the informers of objects and pods.
     """
 
     def __init__(
@@ -41,7 +58,7 @@ class ReplicaController(PodController):
         client: Client,
         objects: Informer[Json],
         pods: Informer[Json],
-        rules: Rules,
+        kind: ReplicaKind,
         *,
         clock: Clock | None = None,
         recorder: Recorder | None = None,
@@ -50,14 +67,18 @@ class ReplicaController(PodController):
         name = f"{self._kind.lower()}-controller"
         super().__init__(name, client, objects, pods, clock, recorder)
         pods.add_index(OWNER, owner_uids)
-        self._rules = rules
+        self._rules = kind.step
+        self._records = RevisionRecords(client, kind.records, self._clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        await asyncio.gather(self._objects.synced.wait(), self._pods.synced.wait())
-        self._objects.observe(self._object_changed)
-        self._pods.observe(self._pod_changed)
-        await serve(self._queue, self.reconcile, stuck=self._stuck)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._records.informer.run())
+            informers = (self._objects, self._pods, self._records.informer)
+            await asyncio.gather(*(each.synced.wait() for each in informers))
+            self._objects.observe(self._object_changed)
+            self._pods.observe(self._pod_changed)
+            await serve(self._queue, self.reconcile, stuck=self._stuck)
 
     def _object_changed(self, old: Json | None, new: Json | None) -> None:
         if new is not None:
@@ -74,14 +95,34 @@ class ReplicaController(PodController):
         obj = self._objects.get(key)
         if obj is None:
             return None
-        step = self._rules(obj, self._pods_of(obj), self._now())
+        obj = await self._recorded(obj)
+        step = self._step(obj)
         for view in step.delete:
             await self._delete(obj, view)
         await self._create(obj, step.create)
         if step.delete or step.create:
-            step = self._rules(obj, self._pods_of(obj), self._now())
+            step = self._step(obj)
+            await self._records.keep(obj, self._pods_of(obj))
         await self._write_status(obj, step.status)
         return None if step.retry_at is None else max(0.0, step.retry_at - self._now())
+
+    def _step(self, obj: Json) -> ReplicaStep:
+        recorded = self._records.templates(obj)
+        return self._rules(obj, self._pods_of(obj), self._now(), recorded)
+
+    async def _recorded(self, obj: Json) -> Json:
+        """Keep the records of the object, and its number. Returns the object as it is then."""
+        number = await self._records.keep(obj, self._pods_of(obj))
+        before = string_map(child(obj, "metadata").get("annotations")).get(NUMBER)
+        if not self._records.numbers_objects or number is None or before == str(number):
+            return obj
+        body = {"metadata": {"uid": obj["metadata"]["uid"], "annotations": {NUMBER: str(number)}}}
+        try:
+            written = await self._client.patch(self._objects.resource, key_of(obj), body)
+        except NotFound:
+            return obj
+        self._objects.wrote(written)
+        return written
 
     def _pods_of(self, obj: Json) -> list[Json]:
         namespace = key_of(obj).namespace
@@ -99,8 +140,8 @@ def replica_controllers(
     """The controllers of those job kinds whose pods are created one by one."""
     return [
         ReplicaController(
-            client, objects, pods, REPLICA_RULES[kind], clock=clock, recorder=recorder
+            client, objects, pods, REPLICA_KINDS[kind], clock=clock, recorder=recorder
         )
         for kind, objects in others.items()
-        if kind in REPLICA_RULES
+        if kind in REPLICA_KINDS
     ]

@@ -3,12 +3,14 @@
 
 Pods have stable names with ordinals. They start in this order, each after the one before it is
 ready, and are removed in reverse order, unless the management policy is Parallel. A pod is replaced
-after the one of the same name is gone. All pods are created from the newest template.
+after the one of the same name is gone. Pods are created from the newest template, except those
+below the partition of a rolling update, which keep the template of the current revision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kuota.api.base import Json
 from kuota.api.rules.report import child, integer, text
@@ -22,8 +24,13 @@ POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
-def stateful_set_step(obj: Json, pods: Sequence[Json], now: float) -> ReplicaStep:
-    """Return the next step of a StatefulSet, given the pods that it controls."""
+def stateful_set_step(
+    obj: Json, pods: Sequence[Json], now: float, recorded: Mapping[str, Json] = MappingProxyType({})
+) -> ReplicaStep:
+    """Return the next step of a StatefulSet, given the pods that it controls.
+
+    `recorded` are the templates of its revisions.
+    """
     by_name = {each.name: each for each in map(pod_view, pods)}
     revision = f"{_name(obj)}-{template_hash(obj)}"
     status = _status(obj, by_name, revision)
@@ -33,7 +40,7 @@ def stateful_set_step(obj: Json, pods: Sequence[Json], now: float) -> ReplicaSte
     wait_until = ended_too_recently(ended, now)
     if ended:
         return ReplicaStep(delete=[] if wait_until else ended, status=status, retry_at=wait_until)
-    create = _missing(obj, by_name, revision)
+    create = _missing(obj, by_name, revision, recorded)
     delete = [] if create else _condemned(obj, by_name) or _outdated(obj, by_name, revision)
     return ReplicaStep(create=create, delete=delete, status=status)
 
@@ -42,10 +49,22 @@ def _name(obj: Json) -> str:
     return text(child(obj, "metadata").get("name"))
 
 
+def _start(obj: Json) -> int:
+    return integer(child(obj, "spec", "ordinals").get("start")) or 0
+
+
 def _names(obj: Json) -> list[str]:
     """Return the names of the pods that there should be, in order."""
-    start = integer(child(obj, "spec", "ordinals").get("start")) or 0
+    start = _start(obj)
     return [f"{_name(obj)}-{at}" for at in range(start, start + replicas(obj))]
+
+
+def _first_updated(obj: Json) -> int:
+    """Return the ordinal of the first pod that an update replaces."""
+    strategy = child(obj, "spec", "updateStrategy")
+    if strategy.get("type") == "OnDelete":
+        return 0
+    return _start(obj) + (integer(child(strategy, "rollingUpdate").get("partition")) or 0)
 
 
 def _ordered(obj: Json) -> bool:
@@ -56,19 +75,31 @@ def _settled(pod: PodView | None) -> bool:
     return pod is not None and pod.active and pod.ready
 
 
-def _missing(obj: Json, pods: Mapping[str, PodView], revision: str) -> list[Json]:
+def _missing(
+    obj: Json, pods: Mapping[str, PodView], revision: str, recorded: Mapping[str, Json]
+) -> list[Json]:
     """Return the pods to create: the next one, or all if their order does not matter."""
     found = []
     for name in _names(obj):
         if name not in pods:
-            found.append(_pod(obj, name, revision))
+            found.append(_pod(*_revision_for(obj, name, revision, recorded), name))
         if _ordered(obj) and not _settled(pods.get(name)):
             return found
     return found
 
 
-def _pod(obj: Json, name: str, revision: str) -> Json:
-    labels = {REVISION: revision, POD_NAME: name, POD_INDEX: name.rpartition("-")[2]}
+def _revision_for(
+    obj: Json, name: str, revision: str, recorded: Mapping[str, Json]
+) -> tuple[Json, str]:
+    """Return the StatefulSet with the template of a pod, and the revision that this is."""
+    current = text(child(obj, "status").get("currentRevision"))
+    if _ordinal(name) >= _first_updated(obj) or current not in recorded:
+        return obj, revision
+    return obj | {"spec": child(obj, "spec") | {"template": recorded[current]}}, current
+
+
+def _pod(obj: Json, revision: str, name: str) -> Json:
+    labels = {REVISION: revision, POD_NAME: name, POD_INDEX: str(_ordinal(name))}
     pod = replica(obj, labels, name=name)
     pod["spec"]["hostname"] = name
     service = text(child(obj, "spec").get("serviceName"))
@@ -80,7 +111,8 @@ def _pod(obj: Json, name: str, revision: str) -> Json:
 def _condemned(obj: Json, pods: Mapping[str, PodView]) -> list[PodView]:
     """Return the pods to delete because there are too many: the last one, or all."""
     wanted = set(_names(obj))
-    extra = sorted((each for each in pods.values() if each.name not in wanted), key=_ordinal)
+    found = (each for each in pods.values() if each.name not in wanted)
+    extra = sorted(found, key=lambda each: _ordinal(each.name))
     if _ordered(obj):
         extra = extra[-1:]
     return [each for each in extra if not each.deleting]
@@ -91,23 +123,21 @@ def _outdated(obj: Json, pods: Mapping[str, PodView], revision: str) -> list[Pod
 
     A pod that is outdated and not ready is replaced even if others are not ready.
     """
-    strategy = child(obj, "spec", "updateStrategy")
-    if strategy.get("type") == "OnDelete":
+    if child(obj, "spec", "updateStrategy").get("type") == "OnDelete":
         return []
-    partition = integer(child(strategy, "rollingUpdate").get("partition")) or 0
     for name in reversed(_names(obj)):
         pod = pods.get(name)
         if pod is None or pod.deleting:
             return []
-        if label_of(pod, REVISION) != revision and _ordinal(pod) >= partition:
+        if label_of(pod, REVISION) != revision and _ordinal(name) >= _first_updated(obj):
             return [pod]
         if not pod.ready:
             return []
     return []
 
 
-def _ordinal(pod: PodView) -> int:
-    last = pod.name.rpartition("-")[2]
+def _ordinal(name: str) -> int:
+    last = name.rpartition("-")[2]
     return int(last) if last.isdecimal() else 0
 
 

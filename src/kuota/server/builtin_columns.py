@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from kuota.api.base import Json
+from kuota.api.owners import controller_of
 
 from .columns import (
     AGE,
@@ -64,6 +65,16 @@ def condition(obj: Json, type_: str) -> str:
 
 def _ready_replicas(obj: Json, now: datetime) -> str:
     return f"{dig(obj, 'status', 'readyReplicas') or 0}/{dig(obj, 'spec', 'replicas') or 0}"
+
+
+def _controller(obj: Json, now: datetime) -> str:
+    """The controller, as kubectl writes it: statefulset.apps/db."""
+    owner = controller_of(obj)
+    if owner is None:
+        return str(NONE)
+    group = str(owner.get("apiVersion") or "").rpartition("/")[0]
+    kind = str(owner.get("kind") or "").lower()
+    return f"{kind}{'.' if group else ''}{group}/{owner.get('name')}"
 
 
 def _job_status(job: Json, now: datetime) -> str:
@@ -299,6 +310,22 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("Containers", _containers("name", "spec"), wide=True),
         Column("Images", _containers("image", "spec"), wide=True),
         Column("Selector", _selector("spec", "selector", "matchLabels"), wide=True),
+    ),
+    "ReplicaSet": (
+        NAME,
+        Column("Desired", _at("spec", "replicas", absent=0), "integer"),
+        Column("Current", _at("status", "replicas", absent=0), "integer"),
+        Column("Ready", _at("status", "readyReplicas", absent=0), "integer"),
+        AGE,
+        Column("Containers", _containers("name", "spec"), wide=True),
+        Column("Images", _containers("image", "spec"), wide=True),
+        Column("Selector", _selector("spec", "selector", "matchLabels"), wide=True),
+    ),
+    "ControllerRevision": (
+        NAME,
+        Column("Controller", _controller),
+        Column("Revision", _at("revision", absent=0), "integer"),
+        AGE,
     ),
     "StatefulSet": (
         NAME,

@@ -104,6 +104,8 @@ _OTHERS = (
         )
         for kind, short_name in (("Deployment", "deploy"), ("StatefulSet", "sts"))
     ),
+    _native("replicasets", "ReplicaSet", "rs", group="apps", status=False, categories=("all",)),
+    _native("controllerrevisions", "ControllerRevision", group="apps", status=False),
     _native("jobs", "Job", group="batch", categories=("all",), generations=True),
     _native("cronjobs", "CronJob", "cj", group="batch", categories=("all",), generations=True),
     _native(

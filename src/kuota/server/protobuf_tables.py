@@ -6,7 +6,7 @@ Written by scripts/protobuf_tables.py from Kubernetes' public declarations; do n
 
 KINDS = """\
 v1 Binding ConfigMap Event LimitRange Namespace Node Pod ResourceQuota Secret Service ServiceAccount
-apps/v1 Deployment StatefulSet
+apps/v1 ControllerRevision Deployment ReplicaSet StatefulSet
 batch/v1 CronJob Job
 events.k8s.io/v1 Event=EventsEvent
 coordination.k8s.io/v1 Lease
@@ -318,6 +318,7 @@ ServiceStatus loadBalancer:1LoadBalancerStatus conditions:2[]Condition@type#type
 Service metadata:1ObjectMeta spec:2ServiceSpec status:3ServiceStatus
 ServiceAccount metadata:1ObjectMeta secrets:2[]ObjectReference@name#name
  imagePullSecrets:3[]LocalObjectReference automountServiceAccountToken:4*b
+ControllerRevision metadata:1ObjectMeta data:2RawExtension revision:3i!
 PodTemplateSpec metadata:1ObjectMeta spec:2PodSpec
 RollingUpdateDeployment maxUnavailable:1*IntOrString maxSurge:2*IntOrString
 DeploymentStrategy type:1s rollingUpdate:2*RollingUpdateDeployment
@@ -330,6 +331,11 @@ DeploymentStatus observedGeneration:1i replicas:2i updatedReplicas:3i readyRepli
  availableReplicas:4i unavailableReplicas:5i terminatingReplicas:9*i
  conditions:6[]DeploymentCondition@type#type collisionCount:8*i
 Deployment metadata:1ObjectMeta spec:2DeploymentSpec status:3DeploymentStatus
+ReplicaSetSpec replicas:1*i minReadySeconds:4i selector:2*LabelSelector! template:3PodTemplateSpec
+ReplicaSetCondition type:1s! status:2s! lastTransitionTime:3Time reason:4s message:5s
+ReplicaSetStatus replicas:1i! fullyLabeledReplicas:2i readyReplicas:4i availableReplicas:5i
+ terminatingReplicas:7*i observedGeneration:3i conditions:6[]ReplicaSetCondition@type#type
+ReplicaSet metadata:1ObjectMeta spec:2ReplicaSetSpec status:3ReplicaSetStatus
 PersistentVolumeClaimCondition type:1s! status:2s! lastProbeTime:3Time lastTransitionTime:4Time
  reason:5s message:6s
 ModifyVolumeStatus targetVolumeAttributesClassName:1s status:2s!

@@ -28,7 +28,15 @@ from kuota.bridge.jobs.kind import JobKey, JobKind, referred
 from kuota.bridge.jobs.pod_gates import gated
 from kuota.bridge.jobs.registry import ALL
 from kuota.bridge.lifecycle_view import LifecycleConfig
-from kuota.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind
+from kuota.kube.resources import (
+    CONTROLLER_REVISIONS,
+    LOCAL_QUEUES,
+    PODS,
+    REPLICA_SETS,
+    WORKLOADS,
+    Resource,
+    by_kind,
+)
 from kuota.server.admission import Deletion, Review
 from kuota.server.auth import TEAM
 from kuota.server.collection import ORPHAN
@@ -54,6 +62,8 @@ FREE = frozenset({RETRIABLE})
 """The annotations of a Pod that its owner may always change."""
 FREE_WHILE_GATED = FREE | {QUEUE_NAME, PRIORITY_CLASS}
 """The labels and annotations of a Pod that its owner may change before it is admitted."""
+_RECORDS = {REPLICA_SETS.name: "Deployment", CONTROLLER_REVISIONS.name: "StatefulSet"}
+"""The kinds that record pod templates, from which controllers create pods, and for which kind."""
 _GRACE = "terminationGracePeriodSeconds"
 
 
@@ -118,6 +128,9 @@ class QuotaRules:
             return ()
         elif resource == PODS.name:
             self._check_pod(request)
+        elif resource in _RECORDS and request.user != SYSTEM:
+            why = f"only controllers write it, and it runs nothing; create a {_RECORDS[resource]}"
+            raise _refused(request, why)
         elif kind is not None:
             self._check_job(kind, request)
         return self._warnings(kind, request)

@@ -14,12 +14,12 @@ from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.runner.group_controller import RULES
-from kuota.runner.replica_controller import REPLICA_RULES
+from kuota.runner.replica_controller import REPLICA_KINDS
 
 from .charges import POD_GROUP, POD_KIND
 
 REASON = "NothingStartsPods"
-_RUN = frozenset({JOB.group_kind, POD_KIND, POD_GROUP, *RULES, *REPLICA_RULES})
+_RUN = frozenset({JOB.group_kind, POD_KIND, POD_GROUP, *RULES, *REPLICA_KINDS})
 _CONTROLLER = "kuota-runner"
 
 
