@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from control.virtual import VirtualClock
+from injection.check import switch_controller
 from injection.machine import Machine, SimulatedProcess
 from injection.points import PLAN, rewritten
 from kuota.api.base import Json, Key
@@ -71,11 +72,14 @@ _modules = rewritten(
     "kuota.runner.devices",
     "kuota.runner.pod_home",
     "kuota.runner.pod_informer",
+    "kuota.control.checks.controller",
+    "kuota.control.checks.states",
 )
 system, runner, pod_runs, settings, nodes, inventory, cgroups, run_as, job_rules = _modules[:9]
-pod_steps, devices, pod_home, pod_informer = _modules[9:]
+pod_steps, devices, pod_home, pod_informer, check_contract, check_states = _modules[9:]
 vars(pod_runs)["Process"] = SimulatedProcess
 vars(nodes)["HEARTBEAT_S"] = 40
+vars(system)["OWN"] = (switch_controller(check_contract, check_states),)
 
 
 class UnreliableClient(Client):
@@ -94,6 +98,7 @@ class UnreliableClient(Client):
             ("binding", PODS): [down],
             ("leave", PODS): [down],
             ("ungate", PODS): [down],
+            ("check", WORKLOADS): [down],
         }
 
     async def create(self, resource: Resource, obj: Json, **more: Any) -> Json:
@@ -106,6 +111,8 @@ class UnreliableClient(Client):
         self._stumble(more.get("subresource", ""), resource)
         if resource == PODS and key.name.startswith(ELASTIC) and "schedulingGates" in str(body):
             self._stumble("ungate", resource)
+        if resource == WORKLOADS and "'state': 'Ready'" in str(body):
+            self._stumble("check", resource)
         if "WaitingForQuota" in str(body):
             self._stumble("waiting", resource)
         return await super().patch(resource, key, body, **more)

@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 ROOT = Path(kuota.__file__).parent
 PACKAGES = ("control", "runner")
+WITHIN = ("control/checks", "control/checks/provisioning", "control/checks/multikueue")
+"""Packages below those."""
 
 
 class Mode(StrEnum):
@@ -216,7 +218,8 @@ def points() -> dict[str, list[Mode]]:
     """
     bugs, refusals = [Mode.BEFORE, Mode.AFTER, Mode.STOP], [Mode.REFUSED, Mode.LOST]
     found: dict[str, list[Mode]] = {}
-    for file in [each for package in PACKAGES for each in sorted((ROOT / package).glob("*.py"))]:
+    folders = [ROOT / each for each in (*PACKAGES, *WITHIN)]
+    for file in [each for folder in folders for each in sorted(folder.glob("*.py"))]:
         rewriter = _rewritten(file)[1]
         for point in rewriter.points:
             found[point] = bugs + (refusals if point in rewriter.requests else [])

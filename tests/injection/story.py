@@ -7,16 +7,19 @@ The final state does not depend on the injected failures.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from cluster.definitions import minimal
-from control.objects import condition, flavor, local_queue, workload_class
+from control.objects import check, condition, flavor, local_queue, workload_class
 from control.virtual import played
-from injection.installation import ELASTIC, GPU, Installation
+from injection import objects
+from injection.check import NAME
+from injection.installation import ELASTIC, GPU, LATENCY_S, Installation
 from injection.points import PLAN, Failure
 from kuota.api.base import Json, Key
 from kuota.kube.resources import (
+    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     CONFIG_MAPS,
     CRDS,
@@ -30,7 +33,6 @@ from kuota.kube.resources import (
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
-    Resource,
     key_of,
 )
 from kuota.runner.inventory import Machine
@@ -40,114 +42,8 @@ LIMIT_S = 900.0
 """By then everything must have come to rest, whatever failed."""
 
 
-_TOPOLOGY = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "Topology",
-    "metadata": {"name": "racks"},
-    "spec": {"levels": [{"nodeLabel": "rack"}]},
-}
-"""No flavor uses it; its levels are compared with the labels of nodes."""
-
-
-def _queue(name: str, gpus: int, **spec: Any) -> Json:
-    flavors = spec.pop("flavors", ("default",))
-    quotas = [{"name": GPU, "nominalQuota": gpus}]
-    offered = [{"name": each, "resources": quotas} for each in flavors]
-    group = {"coveredResources": [GPU], "flavors": offered}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
-    }
-
-
-def _pod(name: str, length_s: float, gpus: int = 0, **spec: Any) -> Json:
-    limits = {GPU: str(gpus)} if gpus else {}
-    only = {
-        "name": "main",
-        "image": "busybox",
-        "command": ["sleep", f"{length_s:g}"],
-        "envFrom": [{"configMapRef": {"name": "settings"}}],
-        "resources": {"limits": limits},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team"},
-        "spec": {"containers": [only], "restartPolicy": "Never"} | spec,
-    }
-
-
-def _job(
-    name: str, queue: str, gpus: int, length_s: float, *, high: bool = False, **spec: Any
-) -> Json:
-    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
-    labels |= {"kueue.x-k8s.io/priority-class": "high"} if high else {}
-    template = {"spec": _pod(name, length_s, gpus)["spec"]}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "team", "labels": labels},
-        "spec": {"backoffLimit": 20, "template": template, **spec},
-    }
-
-
-def _cron() -> Json:
-    job = _job("tick", "", 0, 2)["spec"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": "tick", "namespace": "team"},
-        "spec": {
-            "schedule": "* * * * *",
-            "successfulJobsHistoryLimit": 1,
-            "jobTemplate": {"spec": job},
-        },
-    }
-
-
-def _member(name: str) -> Json:
-    """A Pod of the group `team`, which ends."""
-    made = _pod(name, 15, 1)
-    labels = {"kueue.x-k8s.io/queue-name": "d", "kueue.x-k8s.io/pod-group-name": "team"}
-    notes = {"kueue.x-k8s.io/pod-group-total-count": "2"}
-    made["metadata"] |= {"labels": labels, "annotations": notes}
-    return made
-
-
-def _serving(resource: Resource, name: str) -> Json:
-    """A Deployment or StatefulSet, which never ends."""
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": _pod(name, 1e6, 1)["spec"]}
-    template["spec"]["restartPolicy"] = "Always"
-    queue = "e" if resource == STATEFUL_SETS else "d"
-    meta = {"name": name, "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": queue}}
-    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-    spec |= {"serviceName": name} if resource == STATEFUL_SETS else {}
-    return {"apiVersion": "apps/v1", "kind": resource.kind, "metadata": meta, "spec": spec}
-
-
-def _job_set(name: str, queue: str, length_s: float, **spec: Any) -> Json:
-    template = {"spec": _job("", "", 1, length_s)["spec"]}
-    jobs = {"name": "workers", "replicas": 1, "template": template}
-    meta = {"name": name, "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": queue}}
-    named = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": meta}
-    return named | {"spec": {"replicatedJobs": [jobs], **spec}}
-
-
-def _elastic() -> Json:
-    made = _job(ELASTIC, "d", 1, 40, parallelism=1, completions=2)
-    made["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
-    return made
-
-
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
-CONCURRENT = {"concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}}}
 LAST = "last"
-ENDS = {"low", "high", "one", "two", "either", ELASTIC}
+ENDS = {"low", "high", "one", "two", "either", "checked", "placed", ELASTIC}
 """The Jobs that must succeed. `long` must run, and `brief` and `gone` come and go.
 
 Of the other kinds, group and JobSet must succeed, Deployment and StatefulSet must run. The queue of
@@ -167,14 +63,51 @@ async def _begin(it: Installation) -> None:
         await it.client.create(NODES, plan.node)
         status = {"status": node_status(plan, "127.0.0.1", it.clock.now().timestamp())}
         await it.client.patch(NODES, Key("", name), status, subresource="status")
-    await it.apply((PODS, _pod("former", 30, nodeName="busy")))
+    await it.apply((PODS, objects.pod("former", 30, nodeName="busy")))
+    await _short_lived_node(it)
     taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     lost = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lost"}}
-    stray = _pod("stray", 30, nodeName="lost")
+    stray = objects.pod("stray", 30, nodeName="lost")
     stray["metadata"]["labels"] = {"kueue.x-k8s.io/managed": "true"}
     stray["metadata"]["annotations"] = {"kueue.x-k8s.io/safe-to-forcefully-delete": "true"}
     await it.apply((NODES, lost | {"spec": {"taints": [taint]}}), (PODS, stray))
     await it.client.delete(PODS, key_of(stray))
+
+
+async def _short_lived_node(it: Installation) -> None:
+    """A node with one GPU, which is the best place for a job that needs one."""
+    labels = {"kubernetes.io/hostname": "fragile", "kubernetes.io/os": "linux"}
+    meta = {"name": "fragile", "labels": labels}
+    room = {"cpu": "1", "memory": "1Gi", "pods": "10", GPU: "1"}
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+    await it.apply((NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta}))
+    await it.client.patch(NODES, Key("", "fragile"), {"status": status}, subresource="status")
+
+
+async def _fail_node(it: Installation) -> None:
+    """Cordon the node as soon as a job is placed on it, and delete it while a pod waits for it."""
+    await _placed_job_is(it, lambda: _assigned(it))
+    await it.client.patch(NODES, Key("", "fragile"), {"spec": {"unschedulable": True}})
+    await _placed_job_is(it, lambda: _waits_for_node(it))
+    await it.client.delete(NODES, Key("", "fragile"))
+
+
+async def _placed_job_is(it: Installation, there: Callable[[], Awaitable[bool]]) -> None:
+    """Return once this holds, or once the job has ended: after a failure it may run elsewhere."""
+    while not await there():
+        if _succeeded(await it.client.get(JOBS, Key("team", "placed"))):
+            return
+        await asyncio.sleep(LATENCY_S)
+
+
+async def _assigned(it: Installation) -> bool:
+    return any("fragile" in str(each.get("status")) for each in await it.all(WORKLOADS))
+
+
+async def _waits_for_node(it: Installation) -> bool:
+    own = [each["spec"] for each in await it.all(PODS) if key_of(each).name.startswith("placed")]
+    return any(each.get("nodeSelector") and not each.get("schedulingGates") for each in own)
 
 
 async def _play(it: Installation) -> None:
@@ -183,52 +116,65 @@ async def _play(it: Installation) -> None:
     await it.apply(
         (RESOURCE_FLAVORS, flavor()),
         (RESOURCE_FLAVORS, flavor("spare")),
-        (TOPOLOGIES, _TOPOLOGY),
-        (CLUSTER_QUEUES, _queue("a", 2, preemption=preemption)),
-        (CLUSTER_QUEUES, _queue("b", 3)),
+        (TOPOLOGIES, objects.TOPOLOGY),
+        (CLUSTER_QUEUES, objects.queue("a", 2, preemption=preemption)),
+        (CLUSTER_QUEUES, objects.queue("b", 3)),
         (LOCAL_QUEUES, local_queue("a", "a")),
-        (CLUSTER_QUEUES, _queue("c", 1, flavors=("default", "spare"), **CONCURRENT)),
-        (CLUSTER_QUEUES, _queue("d", 4)),
-        (CLUSTER_QUEUES, _queue("e", 2)),
+        (CLUSTER_QUEUES, objects.queue("c", 1, flavors=("default", "spare"), **objects.CONCURRENT)),
+        (CLUSTER_QUEUES, objects.queue("d", 4)),
+        (CLUSTER_QUEUES, objects.queue("e", 2)),
+        (ADMISSION_CHECKS, check("switch", NAME)),
+        (CLUSTER_QUEUES, objects.queue("f", 1, admissionChecksStrategy=objects.SWITCHED)),
+        (LOCAL_QUEUES, local_queue("f", "f")),
+        (TOPOLOGIES, objects.HOSTS),
+        (RESOURCE_FLAVORS, objects.PLACED),
+        (CLUSTER_QUEUES, objects.queue("g", 1, flavors=("placed",))),
+        (LOCAL_QUEUES, local_queue("g", "g")),
         (LOCAL_QUEUES, local_queue("d", "d")),
         (LOCAL_QUEUES, local_queue("e", "e")),
         (LOCAL_QUEUES, local_queue("b", "b")),
         (LOCAL_QUEUES, local_queue("c", "c")),
         (WORKLOAD_PRIORITY_CLASSES, workload_class("high", 10)),
-        (CRON_JOBS, _cron()),
+        (CRON_JOBS, objects.cron()),
     )
     await asyncio.sleep(2)
     await it.apply(
-        (JOBS, _job("low", "a", 2, 60)),
-        (JOBS, _job("one", "b", 1, 15, parallelism=2, completions=2)),
-        (JOBS, _job("long", "b", 1, 1e6)),
-        (JOBS, _job("brief", "", 0, 5, ttlSecondsAfterFinished=5)),
-        (JOBS, _job("gone", "", 0, 30)),
-        (JOBS, _job("late", "", 0, 1000, activeDeadlineSeconds=5)),
-        (JOBS, _job("either", "c", 1, 10)),
-        (PODS, _pod("huge", 5, 1000)),
+        (JOBS, objects.job("low", "a", 2, 60)),
+        (JOBS, objects.job("one", "b", 1, 15, parallelism=2, completions=2)),
+        (JOBS, objects.job("long", "b", 1, 1e6)),
+        (JOBS, objects.job("brief", "", 0, 5, ttlSecondsAfterFinished=5)),
+        (JOBS, objects.job("gone", "", 0, 30)),
+        (JOBS, objects.job("late", "", 0, 1000, activeDeadlineSeconds=5)),
+        (JOBS, objects.job("either", "c", 1, 10)),
+        (JOBS, objects.job("checked", "f", 1, 10)),
+        (JOBS, objects.placed()),
+        (PODS, objects.pod("huge", 5, 1000)),
     )
+    await _fail_node(it)
     await it.apply(
-        (PODS, _member("member-0")),
-        (PODS, _member("member-1")),
-        (STATEFUL_SETS, _serving(STATEFUL_SETS, "db")),
-        (DEPLOYMENTS, _serving(DEPLOYMENTS, "web")),
-        (JOB_SETS, _job_set("set", "e", 20)),
-        (JOB_SETS, _job_set("brief", "d", 5, ttlSecondsAfterFinished=5)),
-        (JOBS, _elastic()),
+        (PODS, objects.member("member-0")),
+        (PODS, objects.member("member-1")),
+        (objects.STATEFUL_SETS, objects.serving(objects.STATEFUL_SETS, "db")),
+        (objects.DEPLOYMENTS, objects.serving(objects.DEPLOYMENTS, "web")),
+        (objects.JOB_SETS, objects.job_set("set", "e", 20)),
+        (objects.JOB_SETS, objects.job_set("brief", "d", 5, ttlSecondsAfterFinished=5)),
+        (JOBS, objects.elastic()),
     )
     await asyncio.sleep(8)
+    await it.client.create(CONFIG_MAPS, objects.switch())
     await it.client.patch(JOBS, Key("team", ELASTIC), {"spec": {"parallelism": 2}})
-    await it.client.patch(DEPLOYMENTS, Key("team", "web"), {"spec": {"replicas": 2}})
+    await it.client.patch(objects.DEPLOYMENTS, Key("team", "web"), {"spec": {"replicas": 2}})
     await it.client.patch(CLUSTER_QUEUES, Key("", "e"), {"spec": {"stopPolicy": "HoldAndDrain"}})
     await it.apply(
-        (JOBS, _job("high", "a", 2, 20, high=True)),
-        (JOBS, _job("two", "b", 2, 15)),
+        (JOBS, objects.job("high", "a", 2, 20, high=True)),
+        (JOBS, objects.job("two", "b", 2, 15)),
     )
     await it.client.delete(JOBS, Key("team", "gone"), propagation="Orphan")
     await asyncio.sleep(10)
     await it.apply((WORKLOADS, await _twin(it, "two")))
-    await it.client.patch(DEPLOYMENTS, Key("team", "web"), {"spec": {"replicas": 1}})
+    changed = {"metadata": {"annotations": {"version": "2"}}}
+    body = {"spec": {"replicas": 1, "template": changed}}
+    await it.client.patch(objects.DEPLOYMENTS, Key("team", "web"), body)
     await it.client.patch(CLUSTER_QUEUES, Key("", "e"), {"spec": {"stopPolicy": "None"}})
     high = Key("", "high")
     await it.client.patch(WORKLOAD_PRIORITY_CLASSES, high, {"value": 20})
@@ -274,11 +220,11 @@ async def _other_faults(it: Installation) -> list[str]:
     pods = {key_of(each).name: each for each in await it.all(PODS)}
     members = [name for name in ("member-0", "member-1") if name in pods]
     found += [f"{name} has not ended" for name in members if _phase(pods[name]) != "Succeeded"]
-    for resource in (STATEFUL_SETS, DEPLOYMENTS):
+    for resource in (objects.STATEFUL_SETS, objects.DEPLOYMENTS):
         (served,) = await it.all(resource)
         if (served.get("status") or {}).get("readyReplicas") != 1:
             found.append(f"{resource.kind} does not run")
-    sets = {key_of(each).name: each for each in await it.all(JOB_SETS)}
+    sets = {key_of(each).name: each for each in await it.all(objects.JOB_SETS)}
     if {*sets} != {"set"}:
         found.append(f"the JobSets are {sorted(sets)}")
     elif condition(sets["set"], "Completed").get("status") != "True":
@@ -289,7 +235,7 @@ async def _other_faults(it: Installation) -> list[str]:
 async def _quota_faults(it: Installation) -> list[str]:
     """Published usage and the engine's must be the sum over what holds quota."""
     found = []
-    sums = {"a": 0, "b": 0, "c": 0, "d": 0, "e": 0}
+    sums = dict.fromkeys("abcdefg", 0)
     for each in await it.all(WORKLOADS):
         if condition(each, "Finished"):
             continue
@@ -354,7 +300,7 @@ def run_story(state_dir: Path, *failures: Failure) -> Installation:
                 await _play(it)
                 await _settled(it)
                 # A new process would correct what the failure left, so it comes last.
-                await it.apply((JOBS, _job(LAST, "a", 1, 5)))
+                await it.apply((JOBS, objects.job(LAST, "a", 1, 5)))
                 await it.roll()
                 await _settled(it)
         except TimeoutError:

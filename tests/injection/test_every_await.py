@@ -48,17 +48,26 @@ STREAMS = (
 USAGE = "runner.usage."
 """Measures processes for `kubectl top`. It is retried, and nothing depends on it."""
 
-TOPOLOGIES = (
-    "control.node_facts.NodeFacts.run#2",
-    "control.node_facts.NodeFacts.run#3",
-    "control.node_failures.NodeFailures._record#",
-    "control.node_failures.NodeFailures._terminate#",
-    "control.node_failures.NodeFailures._record_all#",
+IDLE = (
+    "multikueue.clusters.ClusterReconciler.run#",
+    "multikueue.clusters.ClusterReconciler._watch_secrets#",
+    "multikueue.clusters.ClusterReconciler._watch_files#",
+    "multikueue.collector.Collector.run#",
+    "multikueue.controller.MultiKueueController.",
+    "multikueue.dispatcher.Dispatcher.run#1",
+    "multikueue.external.ExternalJobs.run#",
+    "multikueue.links.Links.run#",
+    "multikueue.objects.MultiKueueObjects.run#",
+    "multikueue.objects.MultiKueueObjects.ready#",
 )
-"""Placement on nodes and their failures: no flavor of the story has a topology."""
+"""Loops of MultiKueue that run although no other cluster is known."""
 
-_LEFT_OUT = (*STREAMS, *TOPOLOGIES, USAGE)
-APART |= {each: "not part of the story" for each in points() if each.startswith(_LEFT_OUT)}
+MULTIKUEUE = {e for e in points() if e.startswith("multikueue.") and not e.startswith(IDLE)}
+"""Other clusters: tests/control/test_multikueue_faults.py has fault runs of its own."""
+
+_LEFT_OUT = (*STREAMS, USAGE)
+_NOT_TOLD = {e for e in points() if e.startswith(_LEFT_OUT)} | MULTIKUEUE
+APART |= dict.fromkeys(_NOT_TOLD, "not part of the story")
 
 ATOMIC = {
     "control.keyed_locks.LockSet.__aenter__#1",
