@@ -178,13 +178,14 @@ class Stage:
         found = condition(self.get(resource, name), "Active")
         return f"{found['status']}/{found['reason']}" if found else ""
 
-    def events(self, kind: str, name: str = "") -> list[str]:
+    def events(self, kind: str, name: str = "", *, namespaced: bool = True) -> list[str]:
         """The reasons of all events about the story's objects of a kind, as they were sent."""
+        namespace = self.names.namespace if namespaced else ""
         return [
             each["reason"]
             for each in self._seen[CORE_EVENTS].values()
             if each["involvedObject"].get("kind") == kind
-            if each["involvedObject"].get("namespace", "") == self.names.namespace
+            if each["involvedObject"].get("namespace", "") == namespace
             and (not name or each["involvedObject"]["name"] == name)
         ]
 

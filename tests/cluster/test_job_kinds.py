@@ -6,17 +6,22 @@ The test reports in the status what the operator would. `test_kube_operators.py`
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 import pytest
+from msgspec.structs import replace
 
 from cluster.definitions import minimal
-from cluster.ground import Real
 from cluster.job_actor import FLAVOR, HIGH, Actor, config, define, furnish, install, resource_of
 from cluster.job_kinds import JOB_SET, STORIES, TRAIN_JOB, JobStory
 from cluster.stage import Stage, StageRunner
 from control.objects import job
-from kuota.api.base import Key
+from hang import HANG_S
+from kuota.api.base import Json, Key
 from kuota.bridge.jobs.registry import BUILT_IN
-from kuota.kube.resources import CRDS, JOBS
+from kuota.kube.errors import AlreadyExists, NotFound
+from kuota.kube.resources import CRDS, JOBS, Resource
 
 NAMES = [each.framework for each in BUILT_IN if each.framework in STORIES]
 every_kind = pytest.mark.parametrize("story", [STORIES[each] for each in NAMES], ids=NAMES)
@@ -106,20 +111,41 @@ def test_a_job_with_an_impossible_queue_name_gets_a_reason_and_the_rest_continue
     on_stage(scene, config=config(story))
 
 
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+async def redefine(stage: Stage, resource: Resource, **properties: Json) -> None:
+    """Replace the definition of a kind by one with these properties."""
+    found = minimal(resource.group, resource.version, resource.plural, resource.kind)
+    schema = {"type": "object", "properties": properties}
+    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    with suppress(NotFound):
+        await stage.client.delete(CRDS, Key("", resource.name))
+    async with asyncio.timeout(HANG_S):
+        while True:
+            try:
+                await stage.client.create(CRDS, found)
+            except AlreadyExists:
+                await asyncio.sleep(0.05)  # The previous definition is still being deleted.
+            else:
+                return
+
+
+async def the_rest_continues(stage: Stage, resource: Resource) -> None:
+    """Check that no quota is lost, and remove the definition: it is that of this test only."""
+    await stage.apply(job("next", "4"))
+    await stage.shows(False, stage.suspended, "next")
+    await stage.client.delete(CRDS, Key("", resource.name))
+
+
 def test_jobs_whose_definition_cannot_suspend_them_get_a_reason(on_stage: StageRunner) -> None:
     story = JOB_SET
 
     async def scene(stage: Stage) -> None:
-        if isinstance(stage.ground, Real):
-            pytest.skip("the definition of the operator has the field")
         resource = resource_of(story.manifest("any"))
-        found = minimal(resource.group, resource.version, resource.plural, resource.kind)
-        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        jobs = {"type": "array", "items": anything}
+        jobs = {"type": "array", "items": ANYTHING}
         spec = {"type": "object", "properties": {"replicatedJobs": jobs}}
-        served = {"type": "object", "properties": {"spec": spec, "status": anything}}
-        found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = served
-        await stage.client.create(CRDS, found)
+        await redefine(stage, resource, spec=spec, status=ANYTHING)
         stage.follow(resource)
         await furnish(stage)
         await stage.apply(job("first", "4"))
@@ -129,8 +155,27 @@ def test_jobs_whose_definition_cannot_suspend_them_get_a_reason(on_stage: StageR
         await stage.holds(lambda: "SuspendIgnored" in stage.events(story.kind, "mine"))
         await stage.delete(resource, "mine")
         await stage.delete(JOBS, "first")
-        await stage.apply(job("next", "4"))
-        await stage.shows(False, stage.suspended, "next")
+        await the_rest_continues(stage, resource)
+
+    on_stage(scene, config=config(story))
+
+
+@pytest.mark.parametrize(("version", "reason"), [("v9", "VersionNotServed"), ("", "StatusMissing")])
+def test_a_definition_with_which_jobs_cannot_be_queued_gets_a_reason(
+    on_stage: StageRunner, version: str, reason: str
+) -> None:
+    story = JOB_SET
+
+    async def scene(stage: Stage) -> None:
+        resource = resource_of(story.manifest("any"))
+        known = replace(resource, version=version) if version else resource
+        properties = {"status": ANYTHING} if version else {}
+        await redefine(stage, known, spec=ANYTHING, **properties)
+        await furnish(stage)
+        await stage.holds(
+            lambda: reason in stage.events(CRDS.kind, resource.name, namespaced=False)
+        )
+        await the_rest_continues(stage, resource)
 
     on_stage(scene, config=config(story))
 
