@@ -41,7 +41,8 @@ def numbers(kind: RecordKind, records: list[Json]) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_template_that_returns_is_the_newest_revision(name: str) -> None:
-    kind, records = KINDS[name], []
+    kind = KINDS[name]
+    records: list[Json] = []
     for image in ("one", "two", "one"):
         records = after(kind, made(name, 1, image), records)
     assert {"one": 3, "two": 2} == numbers(kind, records)
@@ -49,7 +50,8 @@ def test_a_template_that_returns_is_the_newest_revision(name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_old_records_are_deleted_above_the_limit(name: str) -> None:
-    kind, records = KINDS[name], []
+    kind = KINDS[name]
+    records: list[Json] = []
     for at in range(5):
         records = after(kind, made(name, 1, str(at), revisionHistoryLimit=2), records)
     assert {"2": 3, "3": 4, "4": 5} == numbers(kind, records)

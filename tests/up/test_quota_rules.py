@@ -187,6 +187,7 @@ def test_only_controllers_record_templates(user: User, kind: str, instead: str) 
         made = {"apiVersion": "apps/v1", "kind": kind, "metadata": meta} | content
         response = await send(user, made)
         assert 403 == response.status
+        assert isinstance(response.body, bytes)
         assert f"create a {instead}" in msgspec.json.decode(response.body)["message"]
 
     play(story)
