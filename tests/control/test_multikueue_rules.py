@@ -28,6 +28,7 @@ from kuota.bridge.effects import Create, Delete, Event, Patch, StatusPatch
 from kuota.control.checks.multikueue.copies import outdated
 from kuota.control.checks.multikueue.group import MultiKueueSettings
 from kuota.control.checks.multikueue.identity import RESERVATION
+from kuota.control.checks.multikueue.winner import CONNECTING_S
 
 
 def test_the_first_cluster_that_admits_wins_and_the_others_lose_their_copies() -> None:
@@ -53,6 +54,38 @@ def test_of_clusters_that_admit_at_the_same_time_the_first_configured_one_wins()
     stored = local()
     remotes = {"a": remote(true("Admitted")), "b": remote(true("Admitted"))}
     assert status_after(plan(stored, remotes=remotes), stored)["clusterName"] == "b"
+
+
+def test_a_cluster_that_has_the_job_wins_although_another_one_admitted_it_earlier() -> None:
+    stored = local(nominatedClusterNames=["a", "b"])
+    remotes = {
+        "a": remote(true("Admitted"), job=remote_job()),
+        "b": remote(true("Admitted", at=EARLIER)),
+    }
+    found = plan(stored, remotes=remotes)
+    assert status_after(found, stored)["clusterName"] == "a"
+    assert deleted(found, "b") == ["Workload"]
+    assert deleted(found, "a") == []
+
+
+@pytest.mark.parametrize(
+    ("nominated", "lost_s", "waits_s"),
+    [(["a", "b"], 1.0, CONNECTING_S - 1.0), (["a", "b"], CONNECTING_S, None), (["b"], 1.0, None)],
+    ids=["just restarted", "restarted long ago", "not nominated"],
+)
+def test_a_restarted_manager_waits_for_clusters_that_may_have_the_job(
+    nominated: list[str], lost_s: float, waits_s: float | None
+) -> None:
+    stored = local(nominatedClusterNames=nominated)
+    remotes = {"b": remote(true("Admitted"))}
+    found = plan(stored, remotes=remotes, lost={"a": NOW - lost_s}, unseen=frozenset({"a"}))
+    if waits_s is None:
+        assert status_after(found, stored)["clusterName"] == "b"
+    else:
+        assert found.requeue_after_s == waits_s
+        assert not found.remote
+    known = plan(stored, remotes=remotes, lost={"a": NOW - lost_s})
+    assert status_after(known, stored)["clusterName"] == "b", "it was lost while the manager ran"
 
 
 def test_quota_in_a_cluster_alone_does_not_win() -> None:

@@ -86,6 +86,8 @@ class WorkloadGroup(Struct):
     clusters: tuple[str, ...] = ()
     remotes: Mapping[str, RemoteCopies] = {}
     lost: Mapping[str, float] = {}
+    unseen: frozenset[str] = frozenset()
+    """The lost clusters that have not been connected since this process started."""
     removed: Mapping[str, RemoteCopies] = {}
     components: tuple[Component, ...] = ()
     index: int | None = None

@@ -13,6 +13,9 @@ from kuota.bridge.job_pass.slices import counts_of, scaled_down
 from .copies import outdated, owned, patched, priority_changed
 from .group_pass import EVENT, GroupPass
 
+CONNECTING_S = 10.0
+"""How long a manager that was restarted waits for the clusters that it had nominated."""
+
 
 def sync_copies(group_pass: GroupPass) -> bool:
     update_copies(group_pass)
@@ -46,12 +49,16 @@ def update_copies(group_pass: GroupPass) -> None:
 def admitted_in(group_pass: GroupPass) -> str | None:
     """Return the cluster that runs the Workload: the recorded one, or the first that admitted it.
 
-    Of clusters that admitted it at the same time, the first one of the configuration wins.
+    Of clusters that admitted it at the same time, the first one of the configuration wins. One that
+    has the job wins in any case: the manager chose it and was stopped before it recorded that.
     """
     recorded = group_pass.recorded
     if recorded:
         stored = recorded_copy(group_pass)
         return recorded if stored is not None and stored.true("Admitted") else None
+    for cluster, stored in group_pass.copies():
+        if stored.true("Admitted") and any(group_pass.remotes[cluster].jobs):
+            return cluster
     found = group_pass.first_true("Admitted")
     return found[0] if found is not None else None
 
@@ -63,6 +70,10 @@ def run_in_winner(group_pass: GroupPass) -> bool:
         if group_pass.ready:
             _lost(group_pass)
         return group_pass.ready
+    wait_s = _restarted_s(group_pass, winner)
+    if wait_s > 0:
+        group_pass.draft.requeue_after(wait_s)
+        return True
     keep_only(group_pass, winner)
     group_pass.needs = (winner,)
     if not group_pass.sync_job(winner):
@@ -75,6 +86,19 @@ def run_in_winner(group_pass: GroupPass) -> bool:
         _record_winner(group_pass, winner)
     group_pass.draft.requeue_after(group_pass.group.settings.worker_lost_timeout_s)
     return True
+
+
+def _restarted_s(group_pass: GroupPass, winner: str) -> float:
+    """Return how long to wait for clusters that are not known yet before choosing a new winner.
+
+    A manager that was stopped may have created the job in one of them and not recorded that.
+    """
+    group = group_pass.group
+    if group_pass.recorded or any(group_pass.remotes[winner].jobs):
+        return 0.0
+    named = group.unseen.intersection(group_pass.local.obj.status.nominated_cluster_names or ())
+    longest_s = min(CONNECTING_S, group.settings.worker_lost_timeout_s)
+    return max((longest_s - (group_pass.now - group.lost[each]) for each in named), default=0.0)
 
 
 def _record_winner(group_pass: GroupPass, winner: str) -> None:
