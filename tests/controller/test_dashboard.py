@@ -206,3 +206,25 @@ def test_a_proxied_user_gets_explanations_after_a_review(monkeypatch: pytest.Mon
                 assert note in await dashboard.first_event(browser, query, **headers)
 
     telling(story, wanted)
+
+
+def test_what_a_proxy_vouched_for_once_does_not_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kuota.dashboard.logs.CHECK_S", 0.05)
+    monkeypatch.setattr("kuota.dashboard.access.PROXIED_S", 0.3)
+    authority = trustme.CA()
+    wanted = DashboardSettings(proxy_authority=authority.cert_pem.bytes().decode())
+    followed = "api/logs?namespace=vision&pod=train-0&follow=true"
+
+    async def story(dashboard: ClusterDashboard, served: Served) -> None:
+        await put_queues(served)
+        await put_pod(served, "vision", "train-0")
+        async with dashboard.browser(tls=presenting(authority, "proxy")) as browser:
+            async with browser.get(dashboard.url(followed), headers=ANN) as response:
+                assert "Open the log again" in await response.text()
+            url = dashboard.url("api/stream?view=workloads")
+            headers = {**ANN, "Accept": "text/event-stream"}
+            async with browser.get(url, headers=headers) as response:
+                text = await response.text()
+                assert (True, False) == ("event: snapshot" in text, "event: error" in text)
+
+    telling(story, wanted)

@@ -8,6 +8,7 @@ other sends reviews to the API server.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -22,6 +23,8 @@ from kuota.kube.resources import Resource
 ADMINS = "system:masters"
 ISSUER = "kuota.dev/issuer"
 """Names in `UserInfo.extra` the user who created the token of a service account."""
+PROXIED_S = 900.0
+"""How long a response to a user whom a proxy named may take. Browsers then ask the proxy again."""
 _AT_ONCE = 16
 """The number of questions that are sent to an API server at the same time."""
 
@@ -56,7 +59,11 @@ class UnixPeer(msgspec.Struct, frozen=True):
 
 
 class ProxiedUser(msgspec.Struct, frozen=True):
-    """A user whom a trusted authenticating proxy named."""
+    """A user whom a trusted authenticating proxy named.
+
+    The proxy vouches for the request in which it named the user. Nothing tells whether the user is
+    still signed in there, so what a request began ends after `PROXIED_S`.
+    """
 
     user: UserInfo
 
@@ -76,6 +83,11 @@ class Access(Protocol):
 
     def client(self, credential: Credential) -> AbstractAsyncContextManager[Client]:
         """Return a client with the permissions of the user. Raises Forbidden if there is none."""
+
+
+def lasting_s(credential: Credential) -> float:
+    """Return how long a response may be sent; infinite if the credential can be checked again."""
+    return PROXIED_S if isinstance(credential, ProxiedUser) else math.inf
 
 
 def reading(resource: Resource, namespace: str = "", verb: str = "list") -> AccessRequest:

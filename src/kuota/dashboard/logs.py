@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
@@ -23,7 +24,7 @@ from kuota.kube.errors import Forbidden, KubeError, NotFound
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import ARCHIVED_PODS
 
-from .access import Access, ProxiedUser
+from .access import Access, ProxiedUser, lasting_s
 from .responses import SECURITY_HEADERS
 from .stream import STALL_S, OpenStreams
 from .viewers import Viewer, Viewers
@@ -33,6 +34,10 @@ CHECK_S = 2.0
 MOST_LINES = 100_000
 """The most lines of the past that are sent."""
 _TEXT = "text/plain; charset=utf-8"
+_CONTINUES = (
+    b"\n[The dashboard follows a log for a limited time for users behind a proxy. "
+    b"Open the log again to continue.]\n"
+)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -59,11 +64,13 @@ class Logs:
             response = web.StreamResponse(headers=headers)
             await response.prepare(request)
             sending = asyncio.create_task(_sent(response, pieces))
+            last = b""
             try:
-                await self._until_revoked(sending, viewer, key)
+                last = await self._until_revoked(sending, viewer, key)
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
+            await _write(response, last)
             response.force_close()
             return response
 
@@ -79,11 +86,16 @@ class Logs:
             words = f"you may not read the log of pod {key.name} in namespace {key.namespace}"
             raise Forbidden(403, "Forbidden", words)
 
-    async def _until_revoked(self, sending: asyncio.Task[None], viewer: Viewer, key: Key) -> None:
+    async def _until_revoked(self, sending: asyncio.Task[None], viewer: Viewer, key: Key) -> bytes:
+        """Wait until the log is sent, or may not be sent any longer. Returns a last line."""
+        end_at = time.monotonic() + lasting_s(viewer.credential)
         while not sending.done():
             await asyncio.wait((sending,), timeout=CHECK_S)
+            if not sending.done() and time.monotonic() >= end_at:
+                return _CONTINUES
             if not sending.done() and not await self._may_read(viewer, key):
-                return
+                return b""
+        return b""
 
     async def _may_read(self, viewer: Viewer, key: Key) -> bool:
         user = await self._viewers.current(viewer)
@@ -135,11 +147,21 @@ async def _joined(
 async def _sent(response: web.StreamResponse, pieces: AsyncIterator[bytes]) -> None:
     try:
         async for piece in pieces:
-            if piece:
-                async with asyncio.timeout(STALL_S):
-                    await response.write(piece)
-    except (ConnectionError, TimeoutError, KubeError):
-        return  # The client left, reads nothing, or the rest of the log cannot be read.
+            if not await _write(response, piece):
+                return
+    except KubeError:
+        return  # The rest of the log cannot be read.
+
+
+async def _write(response: web.StreamResponse, piece: bytes) -> bool:
+    """Send a piece. Returns False if the client left or reads nothing."""
+    try:
+        if piece:
+            async with asyncio.timeout(STALL_S):
+                await response.write(piece)
+    except (ConnectionError, TimeoutError):
+        return False
+    return True
 
 
 def _parsed(request: web.BaseRequest) -> tuple[Key, LogOptions]:

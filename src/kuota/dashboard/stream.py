@@ -25,7 +25,7 @@ from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
 from kuota.listening import HttpConnection
 
-from .access import flow_of
+from .access import flow_of, lasting_s
 from .feed import Feed
 from .responses import SECURITY_HEADERS, from_kube, unauthorized
 from .scopes import Scope, Scopes
@@ -127,13 +127,17 @@ class Streams:
         return events.response
 
     async def _follow(self, events: EventWriter, viewer: Viewer, view: View) -> None:
-        """Send events until the viewer leaves or may not see the view any more."""
+        """Send events until the viewer leaves, or may not see the view any more.
+
+        A stream that ends without an error is opened again by the browser.
+        """
         clock, sent = time.monotonic, Sent()
         scope = await self._scopes.of(viewer.user)
         seen = await self._send_snapshot(events, view, scope, sent)
         check_at = clock() + self._scopes.ttl_s
         refresh_at = clock() + (view.refresh_s or math.inf)
-        while True:
+        end_at = clock() + lasting_s(viewer.credential)
+        while clock() < end_at:
             await asyncio.sleep(-clock() % view.pace_s)
             await self._feed.wait(seen, max(0.0, min(check_at, refresh_at) - clock()))
             await events.beat()
