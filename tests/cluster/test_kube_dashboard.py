@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from contextlib import suppress
 from typing import Any
 
+import trustme
 from msgspec.structs import replace
 
 from cluster.kube_server import ADMIN_TOKEN, KubeServer
 from controller.dashboards import cluster_dashboard
 from kuota.api.base import Json, Key
+from kuota.controller.flags import DashboardSettings
 from kuota.install.dashboard import dashboard_rules
 from kuota.kube.client import Client
 from kuota.kube.config import Secret, User
@@ -85,7 +88,8 @@ async def grant(client: Client) -> None:
         "verbs": ["get", "list"],
     }
     await put(client, ROLES, "viewer", MINE, rules=[rule])
-    await put(client, CLUSTER_ROLES, "dashboard-test", rules=dashboard_rules(actions=False))
+    rules = dashboard_rules(actions=False, proxy=True)
+    await put(client, CLUSTER_ROLES, "dashboard-test", rules=rules)
     for resource, kind, role, account, namespace in (
         (ROLE_BINDINGS, "Role", "viewer", "viewer", MINE),
         (CLUSTER_BINDINGS, "ClusterRole", "dashboard-test", "server", ""),
@@ -133,5 +137,35 @@ def test_a_viewer_sees_what_rbac_allows(kube: KubeServer) -> None:
             for namespace in (MINE, OTHER):
                 await admin.delete(WORKLOADS, Key(namespace, f"work-of-{namespace}"))
             await admin.delete(CLUSTER_QUEUES, Key("", "dashboard"))
+
+    asyncio.run(story())
+
+
+def test_logs_of_viewers_behind_a_proxy_are_reviewed(kube: KubeServer) -> None:
+    authority = trustme.CA()
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    authority.issue_cert("proxy.example", common_name="proxy").configure_cert(tls)
+    wanted = DashboardSettings(proxy_authority=authority.cert_pem.bytes().decode())
+    rule = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
+    subject = {"apiGroup": RBAC, "kind": "Group", "name": "readers"}
+    ref = {"apiGroup": RBAC, "kind": "Role", "name": "readers"}
+
+    async def story() -> None:
+        async with kube.client() as admin:
+            for namespace in (MINE, OTHER):
+                await put(admin, NAMESPACES, namespace)
+            server = await token(admin, MINE, "server")
+            await grant(admin)
+            await put(admin, ROLES, "readers", MINE, rules=[rule])
+            await put(admin, ROLE_BINDINGS, "readers", MINE, roleRef=ref, subjects=[subject])
+        own = replace(kube.connection(), user=User(token=Secret(server)))
+        ann = {"X-Remote-User": "ann", "X-Remote-Group": "readers"}
+        async with cluster_dashboard(own, wanted) as made, made.browser(tls=tls) as browser:
+            # There is no such pod. Who learns that may read its log, and so may the dashboard.
+            for namespace, status in ((MINE, 404), (OTHER, 403)):
+                url = made.url(f"api/logs?namespace={namespace}&pod=absent")
+                async with browser.get(url, headers=ann) as response:
+                    assert status == response.status, await response.text()
 
     asyncio.run(story())
