@@ -13,6 +13,7 @@ import pytest
 from hang import HANG_S
 from kuota.runner.deletion import delete_content
 from kuota.runner.logs import LogQuery, read_log
+from kuota.runner.pod_home import PodHome
 from runner.machine import World, container, pod, story
 
 DEPTH = 3000
@@ -60,6 +61,24 @@ def test_a_pod_that_leaves_a_deep_directory_is_removed(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.submit(pod("deep", container(deep)))
         await world.phase("deep", "Succeeded")
+        await world.end_all()
+        async with asyncio.timeout(HANG_S):
+            while any((tmp_path / "trash").iterdir()):
+                await asyncio.sleep(0.01)
+
+    story(tmp_path, work)
+
+
+def test_the_event_loop_deletes_no_directories_of_pods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A thousand pods that were deleted together held the server for seconds.
+    monkeypatch.setattr(PodHome, "remove", lambda self: pytest.fail("removed by the loop"))
+    (tmp_path / "trash/left by an earlier start").mkdir(parents=True)
+
+    async def work(world: World) -> None:
+        await world.submit(pod("one", container("true")))
+        await world.phase("one", "Succeeded")
         await world.end_all()
         async with asyncio.timeout(HANG_S):
             while any((tmp_path / "trash").iterdir()):

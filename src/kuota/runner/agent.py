@@ -8,6 +8,7 @@ are ended. Stopping the agent does not affect running processes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Sequence
 
@@ -36,6 +37,8 @@ from .spawn import ShimStarter
 
 _RETRY = Backoff(base=1_000, cap=30_000)
 """Delays before a failed worker is restarted, in milliseconds."""
+_PAUSE_S = 0.2
+"""The delay before directories of deleted pods are deleted together."""
 
 
 class Agent:
@@ -70,6 +73,7 @@ class Agent:
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._opened = False
+        self._emptying: asyncio.TimerHandle | None = None
 
     def worker(self, uid: str) -> PodWorker | None:
         """The worker of the pod; None if the pod does not run here."""
@@ -97,11 +101,14 @@ class Agent:
                 self._nodes.observe(self._node_changed)
                 self._pods.observe(self._pod_changed)
                 self._end_orphans()
+                self._empty_trash()
                 self._jobs.observe(self._job_changed)
                 self._forget_logs()
                 group.create_task(self._binder.run())
                 group.create_task(self._keeper.run())
         finally:
+            if self._emptying is not None:
+                self._emptying.cancel()
             self._shared.shims.close()
 
     def _open(self) -> None:
@@ -171,11 +178,22 @@ class Agent:
         self._remove(home)
 
     def _remove(self, home: PodHome) -> None:
-        """Remove the home. Another process deletes files of users, which may take long."""
-        if home.remove():
-            return
-        home.discard(self._settings.trash_dir)
-        self._shared.shims.delete_content(self._settings.trash_dir)
+        """Remove the home. Another process deletes its content, which may take long."""
+        try:
+            home.discard(self._settings.trash_dir)
+        except OSError:
+            home.remove()  # A full disk may have no space for an entry of the trash.
+        if self._emptying is None:
+            # Many pods may be deleted at once.
+            loop = asyncio.get_running_loop()
+            self._emptying = loop.call_later(_PAUSE_S, self._empty_trash)
+
+    def _empty_trash(self) -> None:
+        """Start a process that empties the trash. What it leaves is deleted the next time."""
+        self._emptying = None
+        with contextlib.suppress(OSError):
+            if os.listdir(self._settings.trash_dir):
+                self._shared.shims.delete_content(self._settings.trash_dir)
 
     def _employ(self, worker: PodWorker) -> None:
         self._workers[worker.uid] = worker

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -36,6 +36,11 @@ CONFIG_ERROR = "CreateContainerConfigError"
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _NOTHING: Json = {}
+LONGEST_TEXT = (128 << 10) - 1
+"""The bytes of one argument or variable that the kernel accepts."""
+LONGEST_PATH = 4095
+MOST_BYTES = 6 << 20
+"""The bytes of all arguments, or of all variables, of a process. The kernel accepts no more."""
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -47,9 +52,16 @@ class Sources(msgspec.Struct, frozen=True):
     allocatable: Mapping[str, str] = {}
     config_maps: Mapping[str, Json] = {}
     secrets: Mapping[str, Json] = {}
+    _decoded: dict[tuple[str, str], dict[str, bytes] | None] = {}
 
     def entries(self, kind: str, name: str) -> dict[str, bytes] | None:
         """All entries of a `configmap` or `secret`; None if it does not exist."""
+        if (kind, name) not in self._decoded:
+            # A pod may refer to one object thousands of times.
+            self._decoded[kind, name] = self._entries(kind, name)
+        return self._decoded[kind, name]
+
+    def _entries(self, kind: str, name: str) -> dict[str, bytes] | None:
         if kind == "configmap":
             obj = self.config_maps.get(name)
             coded, plain = "binaryData", "data"
@@ -63,14 +75,44 @@ class Sources(msgspec.Struct, frozen=True):
         return decoded | texts
 
 
-def expanded(text: str, env: Mapping[str, str]) -> str:
-    """The text with each `$(NAME)` replaced. Unknown names stay, and `$$` becomes `$`."""
+def expanded(text: str, env: Mapping[str, str], most: int = LONGEST_TEXT) -> str:
+    """The text with each `$(NAME)` replaced. Unknown names stay, and `$$` becomes `$`.
+
+    Variables may refer to variables that refer to others, so a few words could expand to more than
+    any memory holds. Raises LaunchError beyond `most` characters.
+    """
+    left = most
 
     def value(match: re.Match[str]) -> str:
+        nonlocal left
         name = match.group(1)
-        return "$" if name is None else env.get(name, match.group())
+        found = "$" if name is None else env.get(name, match.group())
+        left -= len(found)
+        if left < 0:
+            raise _too_long(text, most)
+        return found
 
-    return _REFERENCE.sub(value, text) if "$" in text else text
+    result = _REFERENCE.sub(value, text) if "$" in text else text
+    if len(result) > most:
+        raise _too_long(text, most)
+    return result
+
+
+def _too_long(text: str, most: int) -> LaunchError:
+    message = f"{text[:40]!r} expands to more than {most} characters, which the kernel rejects"
+    return LaunchError(CONFIG_ERROR, message, permanent=True)
+
+
+def limited(texts: Iterable[str], what: str) -> tuple[str, ...]:
+    """The texts. Raises LaunchError as soon as the kernel would reject them for their size."""
+    found, left = [], MOST_BYTES
+    for each in texts:
+        left -= len(each)
+        if left < 0:
+            message = f"{what} have more than {MOST_BYTES >> 20} MiB, which the kernel rejects"
+            raise LaunchError(CONFIG_ERROR, message, permanent=True)
+        found.append(each)
+    return tuple(found)
 
 
 def container_env(
@@ -78,12 +120,19 @@ def container_env(
 ) -> dict[str, str]:
     """All variables of the container; later ones override earlier ones. Raises LaunchError."""
     env = dict(base)
-    for each in container.get("envFrom") or ():
-        env.update(_bulk(each, sources))
-    for each in container.get("env") or ():
-        value = _value(pod, container, each, sources, env)
-        if value is not None:
-            env[each["name"]] = value
+
+    def given() -> Iterator[str]:
+        for each in container.get("envFrom") or ():
+            for name, text in _bulk(each, sources):
+                env[name] = text
+                yield name + text
+        for each in container.get("env") or ():
+            value = _value(pod, container, each, sources, env)
+            if value is not None:
+                env[each["name"]] = value
+                yield each["name"] + value
+
+    limited(given(), "the variables")
     return env
 
 

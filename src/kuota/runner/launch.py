@@ -19,7 +19,14 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.core import argv
 
-from .container_env import LaunchError, Sources, container_env, expanded
+from .container_env import (
+    LONGEST_PATH,
+    LaunchError,
+    Sources,
+    container_env,
+    expanded,
+    limited,
+)
 
 GRACE_S = 30
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
@@ -75,7 +82,7 @@ def container_plan(
     env = container_env(pod, container, sources, base) | device_env(devices)
     return ContainerPlan(
         name=container["name"],
-        argv=tuple(expanded(word, env) for word in command_line(container)),
+        argv=limited((expanded(word, env) for word in command_line(container)), "the arguments"),
         env=env,
         cwd=working_directory(container, place.root),
         mounts=tuple(mounts(container, place, env)),
@@ -137,7 +144,7 @@ def mounts(container: Json, place: PodEnvironment, env: Mapping[str, str]) -> It
                 f"container {container['name']!r} mounts {name!r}, but the pod has no such volume",
                 permanent=True,
             )
-        inside = each.get("subPath") or expanded(each.get("subPathExpr") or "", env)
+        inside = each.get("subPath") or expanded(each.get("subPathExpr") or "", env, LONGEST_PATH)
         yield Mount(
             volume=name,
             source=_below(source, inside, name),

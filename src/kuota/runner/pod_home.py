@@ -94,17 +94,16 @@ class PodHome:
         for attempt in self.attempts(container)[:-KEPT_RUNS]:
             shutil.rmtree(self.run(container, attempt), ignore_errors=True)
 
-    def remove(self) -> bool:
-        """Remove the directory, unless files of the pod's user are left; then return False."""
+    def remove(self) -> None:
+        """Remove the directory, unless files of the pod's user are left."""
         for folder in (self.root, self.volumes):
             try:
                 os.rmdir(folder)
             except FileNotFoundError:
                 continue
             except OSError:
-                return False
+                return
         shutil.rmtree(self.path, ignore_errors=True)
-        return True
 
     def discard(self, trash: str) -> None:
         """Move the directory to the trash, where `deletion` finds it. Does nothing without one."""

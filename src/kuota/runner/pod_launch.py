@@ -3,21 +3,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from kuota.api.base import Json, Key
 from kuota.api.core import containers
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
 
-from .container_env import Sources
+from .container_env import CONFIG_ERROR, LaunchError, Sources
 from .devices import Grant, shares
 from .file_creation import create_files
-from .launch import ContainerPlan, PodEnvironment, container_plan, grace_period_s, mount_notes
+from .launch import (
+    ContainerPlan,
+    Mount,
+    PodEnvironment,
+    container_plan,
+    grace_period_s,
+    mount_notes,
+)
 from .pod_home import PodHome
 from .pod_rights import PodRights, pod_rights
 from .processes import Launch
@@ -26,6 +36,8 @@ from .settings import WorkerContext
 from .volumes import check_spec, files_plan, references, volume_paths
 
 _PREPARED = "prepared"
+MOST_SOURCE_BYTES = 64 << 20
+"""The bytes of all ConfigMaps and Secrets to which one pod refers, which are read at once."""
 
 
 class PodLaunch:
@@ -69,6 +81,7 @@ class PodLaunch:
             stdin=bool(container.get("stdin")),
             confine=confine,
             cpus=cpus,
+            most_processes=self._most_processes(),
         )
 
     def _cpus(self, pod: Json) -> tuple[int, ...]:
@@ -106,11 +119,17 @@ class PodLaunch:
         self, resource: Resource, namespace: str, names: Iterable[str]
     ) -> dict[str, Json]:
         found = {}
+        left = MOST_SOURCE_BYTES
         for name in names:
             try:
                 found[name] = await self._shared.client.get(resource, Key(namespace, name))
             except NotFound:
                 continue
+            left -= len(msgspec.json.encode(found[name]))
+            if left < 0:
+                message = f"the pod refers to more than {MOST_SOURCE_BYTES >> 20} MiB"
+                reason = f"{message} of {resource.plural}"
+                raise LaunchError(CONFIG_ERROR, reason, permanent=True)
         return found
 
     async def _prepare(self, pod: Json, sources: Sources, rights: PodRights) -> None:
@@ -122,7 +141,10 @@ class PodLaunch:
         gid, groups, _ = _account(user, self._home.root)
         if user is not None:
             self._home.hand_over(user, gid)
-        mounts = [one for each in whole for one in self._plan(pod, each, sources, {}).mounts]
+        mounts: list[Mount] = []
+        for each in whole:
+            mounts += self._plan(pod, each, sources, {}).mounts
+            await asyncio.sleep(0)  # Each may have thousands of variables.
         if mounts or pod["spec"].get("volumes"):
             files = files_plan(pod, self._home, sources, mounts)
             confine = rights.confinement(self._home, (), settings.isolation)
@@ -146,6 +168,11 @@ class PodLaunch:
         )
         devices = shares(pod["spec"], grant).get(container["name"], {})
         return container_plan(pod, container, place, sources, devices)
+
+    def _most_processes(self) -> int:
+        """A limit that stops a fork bomb; 0 if the cgroup of the pod has one."""
+        enforced = "pids" in self._shared.cgroups.controllers
+        return 0 if enforced else self._shared.settings.pod_pids_limit
 
     def _cgroup(self, pod: Json, container: Json, cpus: tuple[int, ...]) -> str:
         """The group of the container with its limits; "" if the kernel rejects it."""

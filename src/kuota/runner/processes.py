@@ -53,6 +53,8 @@ class Launch(msgspec.Struct, frozen=True):
     confine: dict[str, Any] | None = None
     """See `confine`."""
     cpus: tuple[int, ...] = ()
+    most_processes: int = 0
+    """A limit of processes and threads of the user, where no cgroup limits those of the pod."""
 
 
 class ShimState(msgspec.Struct, frozen=True, rename="camel"):

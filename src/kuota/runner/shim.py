@@ -24,6 +24,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import select
 import signal
 import termios
@@ -175,6 +176,8 @@ def become_process(
             os.kill(os.getpid(), NEVER_RELEASED)
         if plan["cpus"]:
             os.sched_setaffinity(0, plan["cpus"])
+        if plan["most_processes"]:
+            _limit_processes(plan["most_processes"])
         stage = CONFINE
         if plan["confine"] is not None:
             confine(_with_output(plan["confine"], plan.get("fifo", "")))
@@ -200,6 +203,13 @@ def become_process(
             why = errno.ENOENT
         os.write(verdict, b"%d %d" % (why, stage))
     os._exit(127)
+
+
+def _limit_processes(most: int) -> None:
+    """Limit the processes and threads of the user. It has no effect on root."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if hard == resource.RLIM_INFINITY or hard > most:
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
 def _with_output(plan: dict[str, Any], fifo: str) -> dict[str, Any]:

@@ -24,6 +24,10 @@ Files = dict[str, tuple[bytes, int]]
 """Content and mode by relative path."""
 _WAITS = "ContainerCreating"
 _MODE = 0o644
+MOST_CONTAINERS = 128
+"""The containers of one pod. Each has a parent process, which belongs to no quota."""
+MOST_FILE_BYTES = 64 << 20
+"""The bytes of all files that Kuota creates for one pod. A process may create more."""
 
 
 def check_spec(spec: Json) -> None:
@@ -34,6 +38,10 @@ def check_spec(spec: Json) -> None:
     found = [*volume_faults(spec, "spec"), *user_faults(spec, "spec")]
     if found:
         raise LaunchError(CONFIG_ERROR, "; ".join(map(str, found)), permanent=True)
+    count = len(containers(spec))
+    if count > MOST_CONTAINERS:
+        message = f"the pod has {count} containers, and at most {MOST_CONTAINERS} can run here"
+        raise LaunchError(CONFIG_ERROR, message, permanent=True)
     for each in containers(spec):
         if names.dns_label(str(each.get("name"))):
             message = f"{each.get('name')!r} is not a valid name of a container"
@@ -54,12 +62,15 @@ def files_plan(
     """What `pod_files.prepare` creates. Raises LaunchError."""
     volumes = pod["spec"].get("volumes") or ()
     hosts = {each["name"]: each["hostPath"] for each in volumes if "hostPath" in each}
-    files = [
-        (volume["name"], path, content, mode)
-        for volume in volumes
-        if volume["name"] not in hosts
-        for path, (content, mode) in _files(pod, volume, sources).items()
-    ]
+    files = []
+    left = MOST_FILE_BYTES
+    for volume in (each for each in volumes if each["name"] not in hosts):
+        for path, (content, mode) in _files(pod, volume, sources).items():
+            files.append((volume["name"], path, content, mode))
+            left -= len(content)
+        if left < 0:
+            message = f"the volumes contain more than {MOST_FILE_BYTES >> 20} MiB of ConfigMaps"
+            raise LaunchError(CONFIG_ERROR, f"{message} and Secrets", permanent=True)
     return {
         "root": home.root,
         "volumes": home.volumes,
