@@ -25,6 +25,7 @@ from aiohttp import web
 from kuota.api.status import failure_status
 from kuota.connections import Connection, Connections
 from kuota.failures import report
+from kuota.socket_owner import owner
 
 PATIENCE_S = 0.2
 """How long requests under way get to finish when the server closes."""
@@ -285,9 +286,11 @@ def peer_uid(peer: socket.socket) -> int | None:
 
 
 def peer_name(peer: socket.socket) -> str:
-    """Identify the peer for limits: its uid on a Unix socket, otherwise its address."""
+    """Identify the peer for limits: a local one by its uid, others by their address."""
     try:
         uid = peer_uid(peer)
+        if uid is None:
+            uid = owner(peer)
         return str(peer.getpeername()[0]) if uid is None else f"uid {uid}"
     except OSError:
         return ""
