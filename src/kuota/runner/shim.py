@@ -174,10 +174,7 @@ def become_process(
         os.setsid()
         if os.read(gate, 1) != b"g":
             os.kill(os.getpid(), NEVER_RELEASED)
-        if plan["cpus"]:
-            os.sched_setaffinity(0, plan["cpus"])
-        if plan["most_processes"]:
-            _limit_processes(plan["most_processes"])
+        _limit(plan)
         stage = CONFINE
         if plan["confine"] is not None:
             confine(_with_output(plan["confine"], plan.get("fifo", "")))
@@ -205,10 +202,15 @@ def become_process(
     os._exit(127)
 
 
-def _limit_processes(most: int) -> None:
-    """Limit the processes and threads of the user. It has no effect on root."""
-    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    if hard == resource.RLIM_INFINITY or hard > most:
+def _limit(plan: dict[str, Any]) -> None:
+    """Bind this process to CPUs, and limit the processes and threads of its user.
+
+    The latter has no effect on root.
+    """
+    if plan["cpus"]:
+        os.sched_setaffinity(0, plan["cpus"])
+    most, hard = plan["most_processes"], resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if most and (hard == resource.RLIM_INFINITY or hard > most):
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
