@@ -232,3 +232,10 @@ def test_a_running_pod_cannot_be_resized_or_extended(tmp_path: Path) -> None:
         assert (before["spec"], 1) == (after["spec"], machine.held())
 
     play(tmp_path, story)
+
+
+@pytest.mark.parametrize("field", ["parallelism", "completions", "backoffLimit"])
+def test_numbers_of_32_bits_are_no_larger(api: Local, field: str) -> None:
+    # A Job whose parallelism does not fit could be created, but its Workload could not.
+    assert 422 == api.refusal("POST", JOBS, job("large", **{field: 2**31}))["code"]
+    api.ask("POST", JOBS, job("fits", activeDeadlineSeconds=2**40), dryRun="All")

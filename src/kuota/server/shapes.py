@@ -24,7 +24,8 @@ REF = "#/components/schemas/"
 
 _SCALARS: dict[str, Json] = {
     "string": {"type": "string"},
-    "integer": {"type": "integer", "format": "int64"},
+    "integer": {"type": "integer", "format": "int32"},
+    "long": {"type": "integer", "format": "int64"},
     "number": {"type": "number", "format": "double"},
     "boolean": {"type": "boolean"},
     "time": {"type": "string", "format": "date-time"},
@@ -32,6 +33,48 @@ _SCALARS: dict[str, Json] = {
     "quantity": {"type": "string", "format": "quantity"},
     "port": {"type": "string", "format": "int-or-string"},
 }
+
+# `shapes.json` does not distinguish integers by size. These have 64 bits, all others 32.
+_LONG = frozenset(
+    [
+        "activeDeadlineSeconds",
+        "capacity",
+        "count",
+        "defaultUser",
+        "deletionGracePeriodSeconds",
+        "expirationSeconds",
+        "fsGroup",
+        "generation",
+        "gid",
+        "gracePeriodSeconds",
+        "int",
+        "ints",
+        "limitBytes",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "nodeAllocatableUpdatePeriodSeconds",
+        "observedGeneration",
+        "remainingItemCount",
+        "resourceSliceCount",
+        "revision",
+        "runAsGroup",
+        "runAsUser",
+        "seconds",
+        "sinceSeconds",
+        "sizeBytes",
+        "startingDeadlineSeconds",
+        "supplementalGroups",
+        "tailLines",
+        "terminationGracePeriodSeconds",
+        "tolerationSeconds",
+        "uid",
+        "user",
+    ]
+)
 
 # Not in `wire`, because no client sends definitions as protobuf.
 _BY_TYPE: Json = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
@@ -76,6 +119,8 @@ def _object(name: str, fields: dict[str, str]) -> Json:
 
 def _field(owner: str, field: str, type_: str) -> Json:
     found = wire.message(owner).by_name.get(field) if wire.is_message(owner) else None
+    if field in _LONG:
+        type_ = type_.replace("integer", "long")
     if found is None:
         return _schema(type_) | _UNWIRED.get((owner, field), {})
     if found.type == "Quantity":
