@@ -35,6 +35,7 @@ from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .namespaces import ACCOUNTS, Namespaces
 from .object_quota import NamespaceLimits, ObjectQuota
+from .owner_rights import owner_hook
 from .pods import LogSource, priority_hook
 from .policies import AdmissionPolicies
 from .rbac import RoleObjects, bound_roles, check_write
@@ -108,7 +109,8 @@ class ApiServer:
         """Called for every response, with its status and the seconds until it began."""
         self._clock = clock
         self._quota = ObjectQuota(store, limits)
-        hooks = (run_as_hook, author_hook, priority_hook(store), *hooks, self._quota.hook)
+        first = (owner_hook(self.kinds), run_as_hook, author_hook, priority_hook(store))
+        hooks = (*first, *hooks, self._quota.hook)
         validators = (*validators, AdmissionPolicies(store, self.kinds))
         admission = Admission(hooks, gates, (*advisers, self._quota.advice), validators)
         self._rest = Rest(store, self.kinds, admission, self._written, pods)
