@@ -23,7 +23,7 @@ YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 MAX_DEPTH = 100
 MOST_VALUES = 60_000
 """The number of fields and list items in one object. Processing them takes most of the time."""
-MOST_VALUES_OF_MEMBERS = 10_000
+MOST_VALUES_OF_MEMBERS = 5_000
 """The same for users who are not admins. Only definitions of custom kinds have more."""
 STORED_SHARE = 2
 """A stored object has at most this many times the values, with defaults and managedFields."""
