@@ -109,8 +109,7 @@ class ApiServer:
         """Called for every response, with its status and the seconds until it began."""
         self._clock = clock
         self._quota = ObjectQuota(store, limits)
-        first = (owner_hook(self.kinds), run_as_hook, author_hook, priority_hook(store))
-        hooks = (*first, *hooks, self._quota.hook)
+        hooks = (*self._own_hooks(), *hooks, self._quota.hook)
         validators = (*validators, AdmissionPolicies(store, self.kinds))
         admission = Admission(hooks, gates, (*advisers, self._quota.advice), validators)
         self._rest = Rest(store, self.kinds, admission, self._written, pods)
@@ -132,6 +131,10 @@ class ApiServer:
         for each in self.store.list(_CRDS).items:
             self._install(each)
         self._role_objects.refresh()
+
+    def _own_hooks(self) -> tuple[Hook, ...]:
+        author = (run_as_hook, author_hook, priority_hook(self.store))
+        return (owner_hook(self.kinds), *author)
 
     async def start(self) -> None:
         """Start the garbage collector, and resume unfinished deletions."""
