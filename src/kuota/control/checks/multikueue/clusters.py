@@ -76,9 +76,9 @@ class ClusterReconciler:
 
     async def run(self, instrument: Instrument) -> None:
         """Reconcile until closed."""
-        watching = (self._watch_secrets(), self._watch_profiles(), self._watch_files())
+        watching = (self._watch_secrets, self._watch_profiles, self._watch_files)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in watching]
+            tasks = [group.create_task(each()) for each in watching]
             await serve(self.queue, instrument(CONTROLLER, self.reconcile))
             for each in tasks:
                 each.cancel()
