@@ -52,11 +52,11 @@ IDLE = (
     "multikueue.clusters.ClusterReconciler.run#",
     "multikueue.clusters.ClusterReconciler._watch_secrets#",
     "multikueue.clusters.ClusterReconciler._watch_files#",
-    "multikueue.collector.Collector.run#",
+    "multikueue.collector.GarbageCollector.run#",
     "multikueue.controller.MultiKueueController.",
     "multikueue.dispatcher.Dispatcher.run#1",
     "multikueue.external.ExternalJobs.run#",
-    "multikueue.links.Links.run#",
+    "multikueue.cluster_connections.ClusterConnections.run#",
     "multikueue.objects.MultiKueueObjects.run#",
     "multikueue.objects.MultiKueueObjects.ready#",
 )
