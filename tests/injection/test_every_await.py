@@ -54,7 +54,7 @@ IDLE = (
     "multikueue.clusters.ClusterReconciler._watch_files#",
     "multikueue.collector.GarbageCollector.run#",
     "multikueue.controller.MultiKueueController.",
-    "multikueue.dispatcher.Dispatcher.run#1",
+    "multikueue.dispatcher.Dispatcher.run#",
     "multikueue.external.ExternalJobs.run#",
     "multikueue.cluster_connections.ClusterConnections.run#",
     "multikueue.objects.MultiKueueObjects.run#",
@@ -99,7 +99,8 @@ def test_the_story_reaches_every_point(state_dir: Path) -> None:
     it = run_story(state_dir)
     assert {*CHAINED, *APART, *ATOMIC} <= {*points()}, "all exceptions exist"
     missed = {each for each in points() if not PLAN.reached[each]}
-    assert missed == {*APART, *CHAINED}
+    # Whether an idle loop of MultiKueue reaches a point is no contract.
+    assert missed - MULTIKUEUE == {*APART, *CHAINED} - MULTIKUEUE
     assert 1 == it.restarts, "only the planned one"
 
 
