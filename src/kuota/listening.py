@@ -33,9 +33,12 @@ PATIENCE_S = 0.2
 HANDSHAKE_S = 10.0
 """How long a client may take for the TLS handshake."""
 FIRST_REQUEST_S = 10.0
-"""How long a client may take from connecting to the end of its first request's headers."""
-KEEP_ALIVE_S = 75.0
-"""How long a connection may be idle between requests."""
+"""How long a client may take from connecting to the end of its first request's headers, or until it
+is authenticated, where users sign in."""
+KEEP_ALIVE_S = 120.0
+"""How long a connection may be idle between requests. API servers and other clients written in Go
+close theirs after 90 seconds. If the server were first, it could close a connection at the moment
+of a request, which then fails."""
 LINGER_S = 2.0
 """How long the rest of a rejected body is read, so that its client reads the response."""
 HEADER_BYTES = 32 << 10
@@ -120,6 +123,15 @@ class HttpConnection(web.RequestHandler):
         self._connections.closed(self.entry)
         super().connection_lost(exc)
 
+    @property
+    def has_deadline(self) -> bool:
+        """Whether the connection is closed soon, unless its client proves to be a user."""
+        return self._deadline is not None
+
+    def received_request(self) -> None:
+        """Keep the connection open: its client sends requests, and this server knows no users."""
+        self._end_deadline()
+
     def authenticated(self, user: str) -> bool:
         """Record the user of a request. False if the user has too many connections."""
         self._end_deadline()
@@ -161,16 +173,25 @@ class HttpConnection(web.RequestHandler):
 
 
 class Listeners:
-    """Passes requests from any of its sockets to `answer`. `options` are aiohttp's."""
+    """Passes requests from any of its sockets to `answer`. `options` are aiohttp's.
+
+    With `authenticates`, `answer` calls `HttpConnection.authenticated`, and connections without a
+    user are closed after FIRST_REQUEST_S.
+    """
 
     def __init__(
-        self, answer: Answer, connections: Connections | None = None, **options: Any
+        self,
+        answer: Answer,
+        connections: Connections | None = None,
+        *,
+        authenticates: bool = False,
+        **options: Any,
     ) -> None:
         # Without open connections, it is false.
         self.connections = connections if connections is not None else Connections()
         handling = ("request_factory", "handler_cancellation")
         given = {name: options.pop(name) for name in handling if name in options}
-        self._server = web.Server(partial(_answered, answer), **given)
+        self._server = web.Server(partial(_answered, answer, authenticates), **given)
         self._options: dict[str, Any] = {
             "access_log": None,
             "keepalive_timeout": KEEP_ALIVE_S,
@@ -296,8 +317,12 @@ def peer_name(peer: socket.socket) -> str:
         return ""
 
 
-async def _answered(answer: Answer, request: web.BaseRequest) -> web.StreamResponse:
+async def _answered(
+    answer: Answer, authenticates: bool, request: web.BaseRequest
+) -> web.StreamResponse:
     """The answer, or a bare 500 for a request that no code could answer."""
+    if not authenticates and isinstance(request.protocol, HttpConnection):
+        request.protocol.received_request()
     try:
         return await answer(request)
     except (web.HTTPException, ConnectionError):

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
+import pytest
 
 from kuota.api.base import Json
 from kuota.listening import bound
@@ -65,6 +66,23 @@ async def served() -> AsyncIterator[Served]:
 
 def run(story: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(story)
+
+
+def test_a_body_that_does_not_arrive_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kuota.webhook.server.BODY_S", 0.0)
+
+    async def incomplete() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    async def story() -> int:
+        async with (
+            served() as server,
+            server.session.post(server.url + WORKLOAD, data=incomplete()) as said,
+        ):
+            return said.status
+
+    assert 408 == run(story())
 
 
 def test_a_job_is_patched_and_a_queue_refused() -> None:

@@ -127,7 +127,9 @@ class DashboardPart:
         if proxy is not None:
             tls.verify_mode = ssl.CERT_OPTIONAL
             tls.load_verify_locations(cadata=proxy.authority)
-        listeners = Listeners(_Root(made.dashboard).answer, handler_cancellation=True)
+        listeners = Listeners(
+            _Root(made.dashboard).answer, authenticates=True, handler_cancellation=True
+        )
         async with asyncio.TaskGroup() as group:
             await certificates.shown(tls, CERTIFICATE, False, group, self._clock)
             try:

@@ -70,6 +70,7 @@ class HttpServer:
         self._listeners = Listeners(
             self._answer,
             self.connections,
+            authenticates=True,
             request_factory=_request,
             handler_cancellation=True,
             auto_decompress=False,

@@ -30,6 +30,8 @@ MOST_BYTES = 16 << 20
 """The maximum size of a review: two objects of 1.5 MB each, plus overhead."""
 MOST_CONVERTED_BYTES = 128 << 20
 """The maximum size of a conversion: a whole list in one request."""
+BODY_S = 30.0
+"""How long the body of a request may take. API servers wait no longer for a webhook."""
 _AT_ONCE_S = 0.005
 
 
@@ -68,9 +70,12 @@ class Webhooks:
         if incoming.method != "POST":
             return _status(405, "MethodNotAllowed", "reviews must be sent by POST")
         try:
-            body = await incoming.read()
+            async with asyncio.timeout(BODY_S):
+                body = await incoming.read()
         except web.HTTPRequestEntityTooLarge as error:
             return _status(413, "RequestEntityTooLarge", str(error.text))
+        except TimeoutError:
+            return _status(408, "Timeout", "the body of the review did not arrive in time")
         try:
             if path == CONVERSION_PATH:
                 return _json(200, await _conversion(body))
