@@ -23,7 +23,7 @@ APART = {
     "runner.file_creation.create_files#1": "a process creates volumes, and here are none",
     "runner.file_creation.create_files#2": "a process creates volumes, and here are none",
     "runner.file_creation._whole#1": "a process creates volumes, and here are none",
-    "runner.pod_launch.PodLaunch._prepare#1": "a process creates volumes, and here are none",
+    "runner.pod_launch.PodLaunch._prepare#2": "a process creates volumes, and here are none",
     "runner.pod_runs.end_all#1": "`kuota down` runs it in a process of its own",
     "runner.logs.DirectoryWatch.changed#1": "part of the answer to a request for a log",
     "runner.logs.read_log#1": "the answer to a request, which nobody else depends on",
