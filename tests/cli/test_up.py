@@ -127,14 +127,17 @@ def test_somebody_elses_control_plane_cannot_be_ended() -> None:
     assert (1, said) == (done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("command", [("token", "list"), ("restore", __file__)])
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(("token", "list"), "start `kuota up` first"), (("restore", __file__), "Not a directory")],
+)
 def test_a_state_folder_that_cannot_be_made_is_no_crash(
-    tmp_path: Path, command: tuple[str, ...]
+    tmp_path: Path, command: tuple[str, ...], said: str
 ) -> None:
     (tmp_path / "file").touch()
     done = CliRunner().invoke(main, [*command, "--state", str(tmp_path / "file" / "state")])
     assert 1 == done.exit_code
-    assert "Not a directory" in done.output
+    assert said in done.output
 
 
 def test_a_backup_that_has_no_place_is_reported(tmp_path: Path) -> None:
