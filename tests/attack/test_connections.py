@@ -84,6 +84,7 @@ def test_an_incomplete_body_ends_with_a_status(machine: Machine) -> None:
         assert closed(line, 20)
 
 
+@pytest.mark.slow
 def test_a_watch_that_is_not_read_does_not_grow_the_server(
     machine: Machine, tmp_path: Path, long_run: bool
 ) -> None:

@@ -26,6 +26,7 @@ def refused(machine: Machine, *options: str) -> str:
     return done.output
 
 
+@pytest.mark.slow
 def test_a_lost_log_stops_the_start_until_an_admin_decides(machine: Machine) -> None:
     machine.apply(queues())
     state = machine.state

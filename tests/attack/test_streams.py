@@ -21,6 +21,7 @@ SERVER = (
 )
 
 
+@pytest.mark.slow
 def test_a_member_reaches_no_process_of_another_team(machine: Machine, tmp_path: Path) -> None:
     ann = join(machine, "ann", "vision", tmp_path)
     bob = join(machine, "bob", "speech", tmp_path)

@@ -208,6 +208,7 @@ def test_a_proxied_user_gets_explanations_after_a_review(monkeypatch: pytest.Mon
     telling(story, wanted)
 
 
+@pytest.mark.slow
 def test_what_a_proxy_vouched_for_once_does_not_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kuota.dashboard.logs.CHECK_S", 0.05)
     monkeypatch.setattr("kuota.dashboard.access.PROXIED_S", 0.3)

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from control.objects import condition, flavor, job, local_queue, queue
 from controller.site import LEASE, TOKEN, Site, run_story, stopped
 from kuota.api.base import Json, Key
@@ -84,6 +86,7 @@ def test_one_of_two_leads_and_the_other_is_there_when_it_stops(tmp_path: Path) -
     run_story(story, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_killed_leader_is_replaced_and_nothing_is_admitted_twice(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         first = await site.controller(WRITERS, config=QUICK)
@@ -105,6 +108,7 @@ def test_a_killed_leader_is_replaced_and_nothing_is_admitted_twice(tmp_path: Pat
     run_story(story, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_leader_that_cannot_renew_ends_with_a_failure(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         running = await site.controller(WRITERS, config=QUICK)
@@ -136,6 +140,7 @@ def test_a_stop_in_the_middle_of_a_flood_leaves_work_that_the_next_one_takes_up(
     run_story(story, tmp_path)
 
 
+@pytest.mark.slow
 def test_an_idle_leader_writes_nothing_but_its_lease(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         running = await site.controller(WRITERS, config=RENEWED_OFTEN)
@@ -152,6 +157,7 @@ def test_an_idle_leader_writes_nothing_but_its_lease(tmp_path: Path) -> None:
     run_story(story, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_server_that_comes_late_is_waited_for(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         await site.close()

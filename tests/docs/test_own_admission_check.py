@@ -65,6 +65,7 @@ def _check(stage: Stage, name: str) -> tuple[str, str]:
     return found["state"], found["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_a_job_of_the_tutorial_starts_when_the_office_opens() -> None:
     async def scene(stage: Stage) -> None:

@@ -51,6 +51,7 @@ def test_the_commands_of_a_page_work_as_written(folder: Path, page: str, user: s
         forget(page)
 
 
+@pytest.mark.slow
 def test_the_readme_works_for_an_ordinary_user(folder: Path) -> None:
     """The part about one machine; the whole page, as each user, is among the slow tests."""
     commands = script("README.md").replace("\nmake up ", "\n: make up ")

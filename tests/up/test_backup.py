@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from kuota.cli.main import main
@@ -20,6 +21,7 @@ def kuota(machine: Machine, *arguments: str, code: int = 0) -> str:
     return done.output
 
 
+@pytest.mark.slow
 def test_a_system_goes_on_from_a_backup_made_while_it_ran(machine: Machine) -> None:
     copy, gate = machine.state.parent / "copy", machine.state.parent / "gate"
     script = f"while [ ! -e {gate} ]; do sleep 0.05; done; echo done"

@@ -81,6 +81,7 @@ def test_the_demo_runs_to_its_end_with_real_processes(state: Path) -> None:
     assert [] == processes_of(state)
 
 
+@pytest.mark.slow
 def test_a_story_that_is_broken_off_leaves_no_process_behind(state: Path) -> None:
     with subprocess.Popen(
         [KUOTA, "demo", "--state", str(state)],

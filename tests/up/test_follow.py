@@ -6,10 +6,13 @@ from __future__ import annotations
 import subprocess
 from contextlib import ExitStack
 
+import pytest
+
 from hang import HANG_S
 from up.machine import KUOTA, Machine
 
 
+@pytest.mark.slow
 def test_a_log_goes_on_where_it_broke_and_the_exit_status_is_the_commands(machine: Machine) -> None:
     line = machine.state.parent / "line"
     script = (

@@ -61,6 +61,7 @@ def test_a_member_is_let_in_by_token_without_a_restart_and_out_again(tmp_path: P
         machine.down()
 
 
+@pytest.mark.slow
 def test_kubeconfigs_outlive_a_restart(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     try:
