@@ -76,7 +76,8 @@ def test_a_tour(tourist: Visitor, images: Path) -> None:
     tourist.open("teams?since=1h", "Teams over time")
     expect(page.locator(".chart canvas").first).to_be_visible()
     expect(page.get_by_role("cell", name="speech").first).to_be_visible()
-    expect(page.get_by_role("group", name="Waste").get_by_role("table")).to_be_visible()
+    # Times of Workloads are whole seconds, so a run that is preempted at once wastes nothing.
+    expect(page.get_by_role("heading", name="Waste")).to_be_visible()
 
     tourist.open("history", "History")
     expect(page.locator(".state", has_text="Failed")).to_be_visible()
