@@ -51,12 +51,12 @@ def test_every_target_that_is_named_exists(page: str) -> None:
     "story",
     ["tests/up/test_up.py", "tests/controller/test_process.py", "tests/server/test_kubectl.py"],
 )
-def test_stories_with_real_processes_and_kubectl_are_not_slow(story: str) -> None:
+def test_stories_with_real_processes_and_kubectl_are_not_all_slow(story: str) -> None:
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-m", "slow", story],
+        [sys.executable, "-m", "pytest", "--collect-only", "-m", "not slow", story],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert pytest.ExitCode.NO_TESTS_COLLECTED == found.returncode, found.stdout
+    assert pytest.ExitCode.OK == found.returncode, found.stdout
