@@ -358,6 +358,16 @@ def test_everyone_is_listed_in_order_and_stays_where_they_are() -> None:
     assert (len(queue), queue.heap_size, head.key in queue) == (3, 1, True)
 
 
+def test_the_members_of_a_class_are_listed_in_order_whatever_their_state() -> None:
+    others = [job(name, created=at, scheduling_hash="x") for at, name in enumerate("dab", 1)]
+    queue = queue_of(*others, job("c", created=0.0, scheduling_hash="y"))
+    queue.pop()
+    queue.pop()
+    queue.put(changed(others[0], scheduling_hash="y", generation=2), NOW)
+    assert ["a", "b"] == [each.key.name for each in queue.ordered("x")]
+    assert ["c", "d"] == [each.key.name for each in queue.ordered("y")]
+
+
 def test_a_class_that_does_not_fit_keeps_those_in_backoff_inadmissible_past_the_next_flush() -> (
     None
 ):

@@ -139,10 +139,8 @@ class PendingReports:
             self._rejected.clear()
         self._rejected[at] = wait
         if before is None or before.reason != wait.reason:
-            waiting = self._engine.queues[queue].ordered()
-            self._defer_reasons(
-                each.key for each in waiting if each.scheduling_hash == scheduling_hash
-            )
+            members = self._engine.queues[queue].ordered(scheduling_hash)
+            self._defer_reasons(each.key for each in members)
         else:
             self._defer_reasons(self._unreported.take(at))
 

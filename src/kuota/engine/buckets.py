@@ -85,6 +85,11 @@ class Pending(HeapItem):
         self.second_pass = False
 
     @property
+    def current(self) -> Workload:
+        """The workload with the update that it received while it was in flight, if any."""
+        return self.newest or self.workload
+
+    @property
     def in_heap(self) -> bool:
         bucket = self.bucket
         return bucket is not None and bucket.partition is bucket.partition.group.active

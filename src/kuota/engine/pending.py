@@ -8,7 +8,7 @@ and are flushed as a whole (`kuota.engine.buckets`). Only workloads in backoff a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 from kuota.api.base import Key
@@ -108,10 +108,12 @@ class PendingQueue:
             return PendingState.IN_FLIGHT
         return PendingState.HEAP if pending.in_heap else PendingState.INADMISSIBLE
 
-    def ordered(self) -> list[Workload]:
-        """Return all pending workloads, in any state, in queue order."""
-        everyone = sorted(self._pending.values(), key=self._order)
-        return [pending.newest or pending.workload for pending in everyone]
+    def ordered(self, scheduling_hash: str = "") -> list[Workload]:
+        """Return all pending workloads, or those of a class, in any state, in queue order."""
+        found: Iterable[Pending] = self._pending.values()
+        if scheduling_hash:
+            found = [each for each in found if each.current.scheduling_hash == scheduling_hash]
+        return [pending.current for pending in sorted(found, key=self._order)]
 
     def is_preemptor(self, workload: Workload) -> bool:
         """Whether evictions were issued for this workload in its current generation."""
