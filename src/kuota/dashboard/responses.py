@@ -37,10 +37,6 @@ SECURITY_HEADERS: Mapping[str, str] = {
 JSON = "application/json"
 
 
-def unauthorized(message: str = "sign in first: `kuota dashboard` prints a link") -> StatusError:
-    return StatusError(401, "Unauthorized", message)
-
-
 def forbidden(message: str) -> StatusError:
     return StatusError(403, "Forbidden", message)
 

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from kuota.api.status import StatusError, too_many, unavailable
+from kuota.api.status import StatusError, too_many, unauthorized, unavailable
 from kuota.connections import decrement
 from kuota.failures import report
 from kuota.kube.access import UserInfo
@@ -27,7 +27,7 @@ from kuota.listening import HttpConnection
 
 from .access import flow_of, lasting_s
 from .feed import Feed
-from .responses import SECURITY_HEADERS, from_kube, unauthorized
+from .responses import SECURITY_HEADERS, from_kube
 from .scopes import Scope, Scopes
 from .viewers import Viewer, Viewers
 from .views import TIME, Sent, View

@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from kuota.api.status import bad_request, too_many, unsupported_media
+from kuota.api.status import bad_request, too_many, unauthorized, unsupported_media
 from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
 from kuota.listening import HttpConnection
 
 from .access import Access, BearerToken, Credential, ProxiedUser, flow_of
-from .responses import empty, forbidden, from_kube, unauthorized
+from .responses import empty, forbidden, from_kube
 from .sessions import SESSION_S, FailureLimit, Session, Sessions
 
 COOKIE = "kuota-session"
@@ -74,7 +74,7 @@ class Viewers:
         """Return the viewer. Raises StatusError if the request has no valid credentials."""
         viewer = await self.find(request)
         if viewer is None:
-            raise unauthorized()
+            raise unauthorized("sign in first: `kuota dashboard` prints a link")
         count_connection(request, viewer.user)
         return viewer
 

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any
 
 from kuota.api.merge_patch import equal
-from kuota.api.status import StatusError
+from kuota.api.status import too_large
 
 from .strategic import PatchError
 
@@ -29,8 +29,9 @@ def json_patch(doc: Any, ops: Any) -> Any:
     if not isinstance(ops, list):
         raise PatchError("", "a JSON patch is a list of operations")
     if len(ops) > MOST_OPERATIONS:
-        words = f"a JSON patch may have {MOST_OPERATIONS} operations, but this one has {len(ops)}"
-        raise StatusError(413, "RequestEntityTooLarge", words)
+        raise too_large(
+            f"a JSON patch may have {MOST_OPERATIONS} operations, but this one has {len(ops)}"
+        )
     copied = work = 0
     for op in ops:
         if not isinstance(op, dict) or not isinstance(op.get("path"), str):
