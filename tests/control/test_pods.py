@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from control.objects import namespace, priority_class
+from control.objects import flavor, namespace, priority_class
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import owners_of
@@ -16,7 +16,7 @@ from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
 from kuota.control.reconcile_job import JobReconciler
-from kuota.kube.resources import PODS, WORKLOADS
+from kuota.kube.resources import PODS, RESOURCE_FLAVORS, WORKLOADS
 
 PREFIX = "kueue.x-k8s.io/"
 CONFIG = {"integrations": {"frameworks": ["pod", "batch/job"]}}
@@ -141,6 +141,26 @@ def test_a_group_starts_before_it_is_evicted_for_not_being_ready_in_time(
         assert ["Started", "Stopped"] == [
             each for each in stage.events("Pod", "a") if each in ("Started", "Stopped")
         ]
+
+    run_scene(scene, impatient)
+
+
+def test_a_flavor_whose_watch_is_late_does_not_delay_the_start_of_a_group() -> None:
+    """Otherwise the Workload would be evicted before its Pods start."""
+    impatient = CONFIG | {"waitForPodsReady": {"timeout": "10ms"}}
+
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=0)
+        await stage.api.apply(pod("a", group="g", of=1))
+        await stage.rest()
+        stage.api.lags[RESOURCE_FLAVORS] = 60
+        await stage.api.apply(flavor("late"))
+        status = _admitted(stage.get(WORKLOADS, "g"), ("QuotaReserved", "Admitted"))
+        status["admission"]["podSetAssignments"][0]["flavors"] = {"cpu": "late"}
+        await stage.status(WORKLOADS, "g", status)
+        await stage.rest(1)
+        assert "True/PodsReadyTimeout" == stage.says("a", "WaitingForReplacementPods")
+        assert "Started" in stage.events("Pod", "a")
 
     run_scene(scene, impatient)
 

@@ -31,7 +31,7 @@ APART = {
     "runner.logs._text#1": "the answer to a request, which nobody else depends on",
     "runner.exec.ExecSessions.end#1": "no command runs in a container here",
     "control.reconcile_job.JobReconciler._evaluated#1": "all priority classes are known here",
-    "control.cluster_cache.ClusterCache.find_class#1": "all priority classes are known here",
+    "control.cluster_cache.ClusterCache.find_missing#1": "all classes and flavors are known here",
     "runner.group_controller.GroupController._change_jobs#2": "no JobSet starts again here",
 }
 """Points that are not part of the story, and why."""

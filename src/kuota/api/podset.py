@@ -25,6 +25,12 @@ UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 class FlavorMissing(LookupError):
     """Raised if an assignment names a flavor that does not exist."""
 
+    kind = "ResourceFlavor"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'resource flavor "{name}" not found')
+        self.name = name
+
 
 class MergeConflict(ValueError):
     """Raised if the template conflicts with the injection. A retry cannot succeed."""
@@ -59,7 +65,7 @@ def injection(
     assigned = assignment.flavors or {}
     for name in dict.fromkeys(assigned[resource] for resource in sorted(assigned)):
         if name not in flavors:
-            raise FlavorMissing(f'resource flavor "{name}" not found')
+            raise FlavorMissing(name)
         selector |= flavors[name].spec.node_labels or {}
         tolerations += flavors[name].spec.tolerations or ()
     placed = topology and assignment.topology_assignment is not None

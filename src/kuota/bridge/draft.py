@@ -8,6 +8,7 @@ import msgspec
 from kuota.api.base import Json, Key, by_type
 from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import combined, merged
+from kuota.api.podset import FlavorMissing
 from kuota.api.priority import ClassMissing
 from kuota.api.workload import Workload
 from kuota.engine.model import Struct
@@ -19,14 +20,15 @@ from .effects import Effect, Event, Patch, StatusPatch
 class PassResult(Struct):
     """The effects of a pass, in order, and when to run the next pass without a change.
 
-    `fault` is why the pass failed; it is retried later. `missing` is the priority class that it did
-    not find, if that was the reason. The job itself is `invalid` if its pods cannot be determined.
+    `fault` is why the pass failed; it is retried later. `missing` is the priority class or the
+    flavor that it did not find, if that was the reason. The job itself is `invalid` if its pods
+    cannot be determined.
     """
 
     effects: tuple[Effect, ...] = ()
     requeue_after_s: float | None = None
     fault: str = ""
-    missing: ClassMissing | None = None
+    missing: ClassMissing | FlavorMissing | None = None
     invalid: bool = False
 
 

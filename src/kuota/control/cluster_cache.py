@@ -12,7 +12,8 @@ from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.gates import Gates
-from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
+from kuota.api.podset import FlavorMissing
+from kuota.api.priority import POD_CLASS, WORKLOAD_CLASS, ClassMissing
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.jobs.ancestor import GroupKind
@@ -68,6 +69,11 @@ _EFFECTS = (
     kinds.ADMISSION_CHECKS,
     kinds.TOPOLOGIES,
 )
+_MAY_BE_LATE = {
+    POD_CLASS: kinds.PRIORITY_CLASSES,
+    WORKLOAD_CLASS: kinds.WORKLOAD_PRIORITY_CLASSES,
+    FlavorMissing.kind: kinds.RESOURCE_FLAVORS,
+}
 
 
 class ClusterCache:
@@ -292,14 +298,13 @@ class ClusterCache:
             )
         return self._classes
 
-    async def find_class(self, missing: ClassMissing) -> bool:
-        """Ask the API server for a priority class that its cache lacks. Return whether it exists.
+    async def find_missing(self, missing: ClassMissing | FlavorMissing) -> bool:
+        """Ask the API server for an object that its cache lacks. Return whether it exists.
 
-        The watch of a class may be later than that of a job which was created after it.
+        The watch of a class or a flavor may be later than that of a job or a Workload which was
+        created after it.
         """
-        resource = kinds.PRIORITY_CLASSES
-        if missing.kind == WORKLOAD_CLASS:
-            resource = kinds.WORKLOAD_PRIORITY_CLASSES
+        resource = _MAY_BE_LATE[missing.kind]
         try:
             self.wrote(resource, await self._client.get(resource, Key("", missing.name)))
         except NotFound:

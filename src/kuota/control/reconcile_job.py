@@ -81,9 +81,9 @@ class JobReconciler:
         return result.requeue_after_s
 
     async def _evaluated(self, run: Callable[[], PassResult]) -> PassResult:
-        """Return the result of a pass, which runs again if the priority class exists by now."""
+        """Return the result of a pass, which runs again if what it did not find exists by now."""
         result = run()
-        if result.missing is not None and await self._cache.find_class(result.missing):
+        if result.missing is not None and await self._cache.find_missing(result.missing):
             return run()
         return result
 

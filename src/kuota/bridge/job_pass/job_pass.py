@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from kuota.api.base import Json, Key
 from kuota.api.core import DEADLINE_EXCEEDED
+from kuota.api.podset import FlavorMissing
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child
@@ -39,7 +40,7 @@ class JobPass:
         self.requeue_after_s: float | None = None
         self.fault = ""
         self.invalid = False
-        self.missing: ClassMissing | None = None
+        self.missing: ClassMissing | FlavorMissing | None = None
         self.refused = ""
         self._effects: list[Effect] = []
         self._first = self._first_key()

@@ -326,7 +326,7 @@ def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
         given = attributed(given, stored.obj, _cost_labels(job_pass))
         effects = job_pass.kind.start(job_pass.job, given, config.gates)
     except FlavorMissing as error:
-        job_pass.fault = str(error)
+        job_pass.fault, job_pass.missing = str(error), error
         return
     except MergeConflict as error:
         job_pass.finish(stored, "FailedToStart", str(error))
