@@ -9,14 +9,11 @@ from kuota.api.base import Json
 from kuota.api.core import Node, Pod
 from kuota.bridge.recovery import FAILED, GRACE_S, SAFE, TAINT, Recovery, is_recoverable, recovery
 
-MANAGED = {"kueue.x-k8s.io/managed": "true"}
-
 
 def _pod(status: Json | None = None, **meta: object) -> Pod:
     """A pod that should have gone at noon."""
     known: Json = {
         "name": "p",
-        "labels": MANAGED,
         "annotations": {SAFE: "true"},
         "deletionTimestamp": at(0),
     }
@@ -46,9 +43,15 @@ def test_other_conditions_of_the_pod_are_kept() -> None:
     assert ["Ready", FAILED] == [each["type"] for each in found.status["conditions"]]
 
 
-@pytest.mark.parametrize("status", [{"phase": "Failed"}, {"conditions": [condition(FAILED)]}])
-def test_a_pod_that_failed_before_is_only_deleted(status: Json) -> None:
-    found = recovery(_pod(status), LOST, NOON + GRACE_S)
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_ended_before_keeps_its_phase(phase: str) -> None:
+    found = recovery(_pod({"phase": phase}), LOST, NOON + GRACE_S)
+    assert (True, phase) == (found.delete, found.status["phase"])
+    assert [FAILED] == [each["type"] for each in found.status["conditions"]]
+
+
+def test_a_pod_whose_status_was_written_before_is_only_deleted() -> None:
+    found = recovery(_pod({"conditions": [condition(FAILED)]}), LOST, NOON + GRACE_S)
     assert (True, {}) == (found.delete, found.status)
 
 
@@ -62,7 +65,6 @@ def test_a_pod_is_waited_for_while_its_node_may_answer(node: Node | None) -> Non
     [
         pytest.param(_pod(annotations={}), id="did not opt in"),
         pytest.param(_pod(annotations={SAFE: "yes"}), id="opted in otherwise"),
-        pytest.param(_pod(labels={}), id="is not ours"),
         pytest.param(_pod(deletionTimestamp=None), id="is to stay"),
         pytest.param(_pod({"phase": "Failed"}, deletionGracePeriodSeconds=0), id="was given up"),
     ],
@@ -72,5 +74,5 @@ def test_other_pods_are_left_alone(pod: Pod) -> None:
     assert Recovery() == recovery(pod, LOST, NOON + 1000)
 
 
-def test_the_pods_of_a_started_job_are_ours() -> None:
-    assert is_recoverable(_pod(labels={"kueue.x-k8s.io/podset": "main"}))
+def test_a_pod_that_nothing_queued_may_opt_in() -> None:
+    assert is_recoverable(_pod(labels={}))

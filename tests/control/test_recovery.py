@@ -8,7 +8,6 @@ from kuota.api.base import Json, Key
 from kuota.kube.resources import PODS
 
 SAFE = {"kueue.x-k8s.io/safe-to-forcefully-delete": "true"}
-MANAGED = {"kueue.x-k8s.io/podset": "main"}
 LOST = [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]
 ON = {"FailureRecoveryPolicy": True}
 
@@ -19,7 +18,7 @@ def _node(taints: list[dict[str, str]]) -> Json:
 
 
 def _pod(name: str, annotations: dict[str, str]) -> Json:
-    meta = {"name": name, "namespace": "team", "labels": MANAGED, "annotations": annotations}
+    meta = {"name": name, "namespace": "team", "annotations": annotations}
     container = {"name": "c", "image": "i"}
     spec = {"nodeName": "n1", "containers": [container]}
     # A finalizer stands for the kubelet that would have to confirm the end.

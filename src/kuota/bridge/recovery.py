@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When to delete a pod on an unreachable node, so that its quota and its job are not blocked.
 
-This applies only to pods whose owner opted in, after their grace period and an additional delay,
-while their node is unreachable.
+This applies to all pods that opted in by an annotation, whether Kueue manages them or not, after
+their grace period and an additional delay, while their node is unreachable.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ GRACE_S = 60.0
 TAINT = "node.kubernetes.io/unreachable"
 FAILED = "KueueFailureRecovery"
 REASON = "KueueForcefullyDeleted"
-_MANAGED = f"{PREFIX}managed"
-_POD_SET = f"{PREFIX}podset"
 
 
 class Recovery(Struct):
@@ -40,11 +38,10 @@ class Recovery(Struct):
 
 
 def is_recoverable(pod: Pod) -> bool:
-    """Whether a pod may be deleted: it is managed, opted in, and terminating."""
+    """Whether a pod may be deleted: it opted in and is terminating."""
     meta = pod.metadata
-    managed = meta.label(_MANAGED) == "true" or bool(meta.label(_POD_SET))
     leaving = meta.deletion_timestamp is not None and not _given_up(pod)
-    return managed and leaving and meta.annotation(SAFE) == "true"
+    return leaving and meta.annotation(SAFE) == "true"
 
 
 def recovery(pod: Pod, node: Node | None, now: float) -> Recovery:
@@ -69,10 +66,14 @@ def _due(deletion: datetime | None) -> float:
 
 
 def _failed(pod: Pod, note: str, now: float) -> Json:
-    """Return the status of a pod that cannot report any more; empty if it is already set."""
-    if condition(pod.status.conditions, FAILED) is not None or _over(pod):
+    """Return the status of a pod that cannot report any more; empty if it is already set.
+
+    A pod that ended keeps its phase.
+    """
+    if condition(pod.status.conditions, FAILED) is not None:
         return {}
-    return failed_status(pod, FAILED, REASON, note, now)
+    status = failed_status(pod, FAILED, REASON, note, now)
+    return status | {"phase": pod.status.phase} if _over(pod) else status
 
 
 def _given_up(pod: Pod) -> bool:
