@@ -34,8 +34,13 @@ def test_the_quota_stays_reserved_while_its_pods_are_leaving() -> None:
 @pytest.mark.parametrize(
     ("before", "reset"),
     [
-        pytest.param({"state": "Ready", "retryCount": 2}, {}, id="ready: the count starts again"),
-        pytest.param({"state": "Rejected", "retryCount": 2}, {}, id="rejected: so it does"),
+        pytest.param({"state": "Ready"}, {}, id="ready"),
+        pytest.param(
+            {"state": "Ready", "retryCount": 2}, {"retryCount": 2}, id="ready: the count stays"
+        ),
+        pytest.param(
+            {"state": "Rejected", "retryCount": 2}, {"retryCount": 2}, id="rejected: so it does"
+        ),
         pytest.param({"state": "Retry"}, {"retryCount": 1}, id="retry: counted"),
         pytest.param(
             {"state": "Retry", "retryCount": 2, "requeueAfterSeconds": 60},

@@ -73,7 +73,8 @@ def _counted(obj: Workload, reason: str, cause: str) -> list[Json]:
 def _reset(check: AdmissionCheckState, at: str) -> Json:
     """Reset a check to Pending; a Pending check stays as it is.
 
-    A check in Retry increments its retry count; any other state resets it.
+    A check in Retry increments its retry count; any other state keeps it, as in Kueue, where the
+    controller of the check owns the field.
     """
     if check.state == "Pending":
         kept: Json = msgspec.to_builtins(check)
@@ -88,6 +89,8 @@ def _reset(check: AdmissionCheckState, at: str) -> Json:
         again["requeueAfterSeconds"] = check.requeue_after_seconds
     if check.state == "Retry":
         again["retryCount"] = (check.retry_count or 0) + 1
+    elif check.retry_count is not None:
+        again["retryCount"] = check.retry_count
     return again
 
 
