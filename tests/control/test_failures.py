@@ -122,6 +122,9 @@ class _Broken:
     def removed(self, kind: str, key: Key) -> None:
         raise RuntimeError("a bug")
 
+    def cohort_specified(self, name: str) -> None:
+        raise RuntimeError("a bug")
+
     def ungated(self, workload: api.Workload, gate: str, took_s: float, *, in_group: bool) -> None:
         raise RuntimeError("a bug")
 

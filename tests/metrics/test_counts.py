@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from control.objects import check, flavor, job, local_queue, queue, workload_class
+from control.objects import check, cohort, flavor, job, local_queue, queue, workload_class
 from control.stage import Stage, run_scene
 from control.test_pods import CONFIG as PODS_CONFIG
 from control.test_pods import pod
@@ -11,6 +11,7 @@ from kuota.api.base import Key
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    COHORTS,
     JOBS,
     LOCAL_QUEUES,
     WORKLOADS,
@@ -241,6 +242,35 @@ def test_a_queue_that_comes_back_under_its_name_counts_from_nothing_unasked() ->
         shown = Scrape(metrics)
         assert 1 == shown("admitted_workloads_total", **QUEUE)
         assert 1 == shown("local_queue_admitted_workloads_total", **LOCAL)
+
+    run_scene(scene)
+
+
+def test_a_deleted_cohort_is_shown_again_after_a_change_of_its_queue_or_an_admission() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        names = ("left", "right")
+        await stage.api.apply(
+            flavor(),
+            *(cohort(each) for each in names),
+            *(queue(each, 1, cohortName=each) for each in names),
+            *(local_queue(each, each) for each in names),
+            job("a", queue="left"),
+        )
+        await stage.rest()
+        assert [1, 1] == [Scrape(metrics)("cohort_subtree_quota", cohort=each) for each in names]
+        for each in names:
+            await stage.api.delete(COHORTS, Key("", each))
+        await stage.rest(60)
+        shown = Scrape(metrics)
+        for name in ("info", "subtree_quota", "subtree_admitted_active_workloads"):
+            assert [] == shown.all(f"cohort_{name}")
+        assert 1 == shown("admitted_active_workloads", cluster_queue="left")
+        await stage.api.apply(queue("left", 2, cohortName="left"), job("b", queue="right"))
+        await stage.rest()
+        shown = Scrape(metrics)
+        assert [2, 1] == [shown("cohort_subtree_quota", cohort=each) for each in names]
+        assert 1 == shown("cohort_subtree_admitted_workloads_total", cohort="right")
 
     run_scene(scene)
 

@@ -56,6 +56,9 @@ class Observer(Protocol):
     def removed(self, kind: str, key: Key) -> None:
         """The object of a queue or cohort was deleted, or a LocalQueue was stopped."""
 
+    def cohort_specified(self, name: str) -> None:
+        """The spec of a Cohort, or of a ClusterQueue that names it, was created or changed."""
+
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """A Workload was created this many seconds after its job."""
 
@@ -162,6 +165,11 @@ class _WorkloadChanges:
         stopped = resource == kinds.LOCAL_QUEUES and _stopped(new) and not _stopped(old)
         if old is not None and (new is None or stopped):
             self._observer.removed(resource.kind, old.key)
+        if new is not None and (old is None or _generation(old) != _generation(new)):
+            if resource == kinds.COHORTS:
+                self._observer.cohort_specified(new.key.name)
+            elif resource == kinds.CLUSTER_QUEUES and new.value is not None:
+                self._observer.cohort_specified(new.value.spec.cohort_name or "")
 
     def job_changed(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
         if old is None or new is None:
@@ -200,6 +208,10 @@ class _WorkloadChanges:
                 if metadata.get("generation", 1) == 1 and metadata.get("creationTimestamp"):
                     return owner.kind, datetime.fromisoformat(metadata["creationTimestamp"])
         return None
+
+
+def _generation(cached: CachedObject[Any]) -> object:
+    return cached.json["metadata"].get("generation")
 
 
 def _stopped(local_queue: CachedObject[Any] | None) -> bool:

@@ -29,7 +29,10 @@ Cause = tuple[str, str]
 
 
 class Changes:
-    """Counts changes. `measured` decides which LocalQueues have their own metrics."""
+    """Counts changes. `measured` decides which LocalQueues have their own metrics.
+
+    An admission below a cohort removes it from `withdrawn`.
+    """
 
     def __init__(
         self,
@@ -37,11 +40,13 @@ class Changes:
         engine: Engine,
         custom: CustomLabels,
         measured: Callable[[Key], bool],
+        withdrawn: set[str],
     ) -> None:
         self._series = series
         self._engine = engine
         self._custom = custom
         self._measured = measured
+        self._withdrawn = withdrawn
         self._preemptors: dict[Key, str] = {}
         self._concurrent = engine.policy.on(Gate.ConcurrentAdmission)
 
@@ -94,6 +99,7 @@ class Changes:
             name = "kueue_cohort_subtree_admitted_workloads_total"
             for cohort in known.node.ancestors():
                 self._series.add(name, cohort.name, _class(new))
+                self._withdrawn.discard(cohort.name)
 
     def _ready(self, new: Workload, queue: str, now: float) -> None:
         if not any(each.type == "Admitted" for each in new.status.conditions or ()):

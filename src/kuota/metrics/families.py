@@ -38,7 +38,10 @@ class CollectedFamilies(Collector):
 
 
 class Families(Collector):
-    """Collects counters, and reads gauges from the engine. `role` is the replica's role."""
+    """Collects counters, and reads gauges from the engine. `role` is the replica's role.
+
+    Cohorts that are `withdrawn` have no gauges.
+    """
 
     def __init__(
         self,
@@ -48,9 +51,11 @@ class Families(Collector):
         custom: CustomLabels,
         metrics_config: MetricsConfig,
         role: Callable[[], str],
+        withdrawn: set[str],
     ) -> None:
         self._series = series
         self._engine = engine
+        self._withdrawn = withdrawn
         self._objects = objects
         self._custom = custom
         self._setup = metrics_config
@@ -58,7 +63,10 @@ class Families(Collector):
         self._measured = measured(metrics_config, objects)
 
     def collect(self) -> Iterator[Family]:
-        readings = GaugeReadings(self._engine, self._objects, self._custom, self._setup)
+        self._withdrawn.intersection_update(self._engine.state.tree.cohorts)
+        readings = GaugeReadings(
+            self._engine, self._objects, self._custom, self._setup, self._withdrawn
+        )
         by_name, by_key = waiting(readings)
         read_cluster_queues(readings, by_name)
         read_local_queues(readings, by_key)

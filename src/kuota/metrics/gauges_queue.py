@@ -134,9 +134,12 @@ def share_of(node: QuotaNode) -> float:
 
 
 def read_cohorts(readings: GaugeReadings) -> None:
-    """Read all cohorts, including those without a Cohort object, except those in a cycle."""
+    """Read all cohorts, including those without a Cohort object.
+
+    Except for those in a cycle, and those that are withdrawn.
+    """
     for name, node in readings.engine.state.tree.cohorts.items():
-        if node.cyclic:
+        if node.cyclic or name in readings.withdrawn:
             continue
         custom = readings.custom.values(COHORT, Key("", name))
         readings.put("kueue_cohort_info", 1, (name, *cohorts_above(node)), custom)

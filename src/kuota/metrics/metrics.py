@@ -23,7 +23,7 @@ from .catalog import METRICS
 from .changes import Changes
 from .config import CustomLabels, MetricsConfig, NoObjects, Objects, measured
 from .families import CollectedFamilies, Families, RuntimeFamilies
-from .metric import LOCAL_QUEUE, owner_of
+from .metric import COHORT, LOCAL_QUEUE, owner_of
 from .own_metrics import OwnMetrics
 from .runtime import Runtime
 from .series import Series
@@ -61,13 +61,22 @@ class Metrics:
         self._custom = CustomLabels(metrics_config.labels, objects)
         shown = {name: each for name, each in METRICS.items() if metrics_config.shows(each)}
         self._series = Series(shown, self._custom)
+        self._withdrawn: set[str] = set()
         self._changes = Changes(
-            self._series, engine, self._custom, measured(metrics_config, objects)
+            self._series, engine, self._custom, measured(metrics_config, objects), self._withdrawn
         )
         self._series.put("kueue_build_info", 1, *build_labels())
         self.registry = CollectorRegistry()
         self.registry.register(
-            Families(self._series, engine, objects, self._custom, metrics_config, lambda: self.role)
+            Families(
+                self._series,
+                engine,
+                objects,
+                self._custom,
+                metrics_config,
+                lambda: self.role,
+                self._withdrawn,
+            )
         )
         self._clock = steady(clock)
         self.own = OwnMetrics(
@@ -129,8 +138,18 @@ class Metrics:
             self._changes.seen(old, new, now)
 
     def removed(self, kind: str, key: Key) -> None:
-        """Forget a queue or cohort, so that a new one with the same name starts from zero."""
+        """Forget a queue or cohort, so that a new one with the same name starts from zero.
+
+        As in Kueue, a deleted Cohort that ClusterQueues still name is shown again after the next
+        change of such a queue, or its next admission.
+        """
         self._series.keep(lambda metric, labels: owner_of(metric, labels) != (kind, key))
+        if kind == COHORT:
+            self._withdrawn.add(key.name)
+
+    def cohort_specified(self, name: str) -> None:
+        """Show a cohort again: its object, or the spec of a queue that names it, has changed."""
+        self._withdrawn.discard(name)
 
     def ungated(self, workload: Workload, gate: str, took_s: float, *, in_group: bool) -> None:
         """Observe the time from an admission to the removal of a pod's scheduling gate."""

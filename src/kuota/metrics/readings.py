@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from kuota.api.base import Key
 from kuota.api.quantity import NANO, UNLIMITED, nano_of
@@ -22,16 +22,23 @@ from .series import Labels
 class GaugeReadings:
     """Collects gauge values. Metrics that are not published are dropped.
 
-    `measured` decides which LocalQueues have their own metrics.
+    `measured` decides which LocalQueues have their own metrics. Cohorts that are `withdrawn` have
+    no gauges.
     """
 
     def __init__(
-        self, engine: Engine, objects: Objects, custom: CustomLabels, metrics_config: MetricsConfig
+        self,
+        engine: Engine,
+        objects: Objects,
+        custom: CustomLabels,
+        metrics_config: MetricsConfig,
+        withdrawn: Set[str],
     ) -> None:
         self.engine = engine
         self.objects = objects
         self.custom = custom
         self.measured = measured(metrics_config, objects)
+        self.withdrawn = withdrawn
         self.readings: dict[str, dict[Labels, float]] = {
             name: {} for name, each in METRICS.items() if metrics_config.shows(each)
         }
