@@ -69,12 +69,25 @@ RECORDS = {
             "options.AnnotationsToCopy.UnsortedList())",
         ),
     ],
+    "pkg/controller/jobframework/setup.go": [
+        # A reconciler is set up when its kind exists, which may be after Kuota has started.
+        (
+            r"\t\tif allEnabledIntegrations\.Has\(name\) \{\n(?=\t\t\tif cb\.CanSupport)",
+            's.Parts["jobs"] = true; s.Frameworks[name] = true',
+        )
+    ],
     "pkg/controller/jobframework/integrationmanager.go": [
         (r"IntegrationManager\) EnableIntegration\([^{]*\{\n", "s.Frameworks[name] = true")
     ],
     "pkg/controller/jobs/pod/pod_controller.go": [
         # The suite of the importer sets this reconciler up without enabling the integration.
         (r"func NewReconciler\([^{]*\{\n", "s.Frameworks[FrameworkName] = true")
+    ],
+    "pkg/controller/failurerecovery/pod_termination_controller.go": [
+        (
+            r"\toptions := defaultOptions\n\tfor _, opt[^}]*\}\n",
+            's.Parts["core"] = true; s.RecoveryGrace = options.forcefulTerminationGracePeriod',
+        )
     ],
     "pkg/controller/admissionchecks/multikueue/controllers.go": [
         (
@@ -321,15 +334,21 @@ def suite_folder(checkout: Path, suite: str) -> str:
     return next((f"{at}/{suite}" for at in SUITES if (checkout / at / suite).is_dir()), "")
 
 
-def assets(folder: Path) -> Path:
-    """Return a folder with etcd and kube-apiserver, as envtest expects them."""
+def assets(folder: Path, kubectl: Path) -> Path:
+    """Return a folder with etcd, kube-apiserver and kubectl, as envtest expects them."""
     from cluster.kube_server import programs
 
     folder.mkdir()
-    found = programs()
-    for name in ("etcd", "kube-apiserver"):
+    found = programs() | {"kubectl": kubectl}
+    for name in ("etcd", "kube-apiserver", "kubectl"):
         (folder / name).symlink_to(found[name])
     return folder
+
+
+def build_kueuectl(checkout: Path, folder: Path) -> None:
+    """Build Kueue's plugin of kubectl, which the suite of the plugin runs."""
+    command = ["go", "build", "-o", str(folder / "kubectl-kueue"), "./cmd/kueuectl"]
+    subprocess.run(command, cwd=checkout, check=True)
 
 
 def main(words: list[str]) -> int:
@@ -345,9 +364,12 @@ def main(words: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="kuota-suites-") as name:
         folder = Path(name)
         environment = os.environ | {
-            "KUBEBUILDER_ASSETS": str(assets(folder / "assets")),
+            "KUBEBUILDER_ASSETS": str(assets(folder / "assets", programs / "kubectl")),
+            "KUEUE_BIN": str(folder),
             "KUOTA": str(programs / "kuota"),
         }
+        if suite.endswith("/kueuectl"):
+            build_kueuectl(checkout, folder)
         command = ["go", "test", f"-overlay={overlay(checkout, folder)}", "-count=1", "-vet=off"]
         command += ["-timeout=60m", "-v", f"./{suite}", "-args", *options]
         return subprocess.run(command, cwd=checkout, env=environment, check=False).returncode

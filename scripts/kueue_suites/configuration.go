@@ -90,6 +90,9 @@ func applyOptions(base *config.Configuration) {
 		base.Integrations.LabelKeysToCopy = setup.LabelKeysToCopy
 	}
 	for _, key := range setup.AnnotationsToCopy {
+		if isSource(base.Metrics.CustomLabels, key) {
+			continue
+		}
 		kind := config.SourceKindWorkload
 		base.Metrics.CustomLabels = append(base.Metrics.CustomLabels, config.ControllerMetricsCustomLabel{
 			Name: fmt.Sprintf("annotation_%d", len(base.Metrics.CustomLabels)), SourceAnnotationKey: key,
@@ -102,6 +105,16 @@ func applyOptions(base *config.Configuration) {
 	if setup.WaitForPodsReady && base.WaitForPodsReady == nil {
 		base.WaitForPodsReady = &config.WaitForPodsReady{Timeout: metav1.Duration{Duration: time.Hour}}
 	}
+}
+
+// isSource says whether a custom label has the values of an annotation, which is then copied.
+func isSource(among []config.ControllerMetricsCustomLabel, annotation string) bool {
+	for _, each := range among {
+		if each.SourceAnnotationKey == annotation {
+			return true
+		}
+	}
+	return false
 }
 
 func selector(from labels.Selector) *metav1.LabelSelector {

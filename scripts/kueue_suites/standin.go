@@ -51,6 +51,7 @@ type Setup struct {
 	Dispatching                *config.MultiKueue
 	ExternalFrameworks         []config.MultiKueueExternalFramework
 	Namespace                  string
+	RecoveryGrace              time.Duration // Of pods on unreachable nodes; 0 if they are not recovered.
 }
 
 var (
@@ -156,6 +157,7 @@ type Process struct {
 	gates     string
 	unwatched bool // The reconcilers of jobs do not write PodsReady, which a file cannot say.
 	spark     bool // A suite may set up its webhook without the gate, which a file needs.
+	recovery  time.Duration // The grace of failure recovery, which no configuration can change.
 	command   *exec.Cmd
 	log       *os.File
 	done      chan error
@@ -170,7 +172,7 @@ func Start(cfg *rest.Config, host string, port int, certificates string) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	description := fmt.Sprint(cfg.Host, parts(), unwatched(), string(asked))
+	description := fmt.Sprint(cfg.Host, parts(), unwatched(), setup.RecoveryGrace, string(asked))
 	if kept := idle; kept != nil {
 		idle = nil
 		if kept.asked == description && kept.gates == changedGates() {
@@ -216,8 +218,9 @@ func run(folder, asked, url string) (*Process, error) {
 	}
 	process := &Process{
 		asked: asked, folder: folder, parts: parts(), unwatched: unwatched(), log: log,
-		spark: setup.Frameworks["sparkoperator.k8s.io/sparkapplication"],
-		url:   url,
+		spark:    setup.Frameworks["sparkoperator.k8s.io/sparkapplication"],
+		recovery: setup.RecoveryGrace,
+		url:      url,
 	}
 	if err := process.start(); err != nil {
 		return nil, err
@@ -235,6 +238,7 @@ func (p *Process) start() error {
 	gates := p.gates
 	for gate, needed := range map[string]bool{
 		"DisableWaitForPodsReady": p.unwatched, "SparkApplicationIntegration": p.spark,
+		"FailureRecoveryPolicy": p.recovery > 0,
 	} {
 		if needed && !strings.Contains(gates, gate) {
 			gates = strings.TrimPrefix(gates+","+gate+"=true", ",")
@@ -243,7 +247,7 @@ func (p *Process) start() error {
 	if gates != "" {
 		arguments = append(arguments, "--feature-gates", gates)
 	}
-	p.command = exec.Command(os.Getenv("KUOTA"), arguments...)
+	p.command = p.program(arguments)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.command.Start(); err != nil {
@@ -257,6 +261,22 @@ func (p *Process) start() error {
 		close(done) // Later receivers do not wait.
 	}()
 	return p.ready()
+}
+
+// program is the command of Kuota. A suite may change the grace of failure recovery, which Kuota
+// takes from a constant.
+func (p *Process) program(arguments []string) *exec.Cmd {
+	program := os.Getenv("KUOTA")
+	if p.recovery == 0 {
+		return exec.Command(program, arguments...)
+	}
+	script := fmt.Sprintf(
+		"import sys; from kuota.bridge import recovery; recovery.GRACE_S = %f; "+
+			"from kuota.cli.main import main; sys.argv[0] = 'kuota'; sys.exit(main())",
+		p.recovery.Seconds(),
+	)
+	python := filepath.Join(filepath.Dir(program), "python")
+	return exec.Command(python, append([]string{"-c", script}, arguments...)...)
 }
 
 func (p *Process) ready() error {
