@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/kuota/server/shapes.json: which fields Kubernetes' own kinds have, and of what type.
+"""Writes the fields of Kubernetes' own kinds: their types and their descriptions.
 
-They are read off the models of the official Python client, which is generated from Kubernetes'
-published API description. Types are written as in `kuota.server.shapes`. With `--check` it is only
-said whether the file is fresh.
+The files are src/kuota/server/shapes.json and shape_descriptions.json. Their source is the official
+Python client, which is generated from Kubernetes' published API description. Types are written as
+in `kuota.server.shapes`. With `--check`, report whether the files are up to date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PAGE = Path("src/kuota/server/shapes.json")
+SHAPES = Path("src/kuota/server/shapes.json")
+DESCRIPTIONS = Path("src/kuota/server/shape_descriptions.json")
 ROOTS = (
     "V1Namespace",
     "V1Node",
@@ -66,24 +67,61 @@ SCALARS = {
 OPAQUE = frozenset({"V1JSONSchemaProps"})
 
 
-def shapes() -> dict[str, dict[str, str]]:
-    """Each type that the roots reach, with its fields; a required field's name ends in "!"."""
+_LONGEST_DESCRIPTION = 160
+"""Descriptions end with the last sentence within this many characters; the first one is kept."""
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z`\"'])")
+
+
+def tables() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+    """Return the fields of each type that the roots reach, and their descriptions.
+
+    The name of a required field ends in "!". The description of a type itself has the key "".
+    """
     found: dict[str, dict[str, str]] = {}
+    words: dict[str, dict[str, str]] = {}
     waiting = list(ROOTS)
     while waiting:
         name = waiting.pop()
         if spelt(name) not in found:
             fields, below = described(name)
             found[spelt(name)] = fields
+            words[spelt(name)] = descriptions(name)
             waiting.extend(below)
-    return {name: found[name] for name in sorted(found)}
+    return dict(sorted(found.items())), dict(sorted(words.items()))
+
+
+def descriptions(name: str) -> dict[str, str]:
+    """Return the descriptions of a model and of its fields, without empty ones."""
+    model = model_of(name)
+    about = (model.__doc__ or "").partition("Attributes:")[0]
+    found = {"": shortened(about)}
+    for attribute, field in sorted(model.model_fields.items()):
+        spelling = field.serialization_alias or attribute
+        found[spelling] = shortened(field.description or "")
+    if "metadata" in model.openapi_types:  # An object: the server describes these fields itself.
+        found |= {"apiVersion": "", "kind": ""}
+    return {field: text for field, text in found.items() if text}
+
+
+def shortened(text: str) -> str:
+    """Return the first sentences of the text, on one line."""
+    first, *others = _SENTENCE_END.split(" ".join(text.split()))
+    for each in others:
+        if len(first) + 1 + len(each) > _LONGEST_DESCRIPTION or each.startswith("More info"):
+            break
+        first = f"{first} {each}"
+    return first
+
+
+def model_of(name: str) -> Any:
+    from kubernetes.client import models
+
+    return getattr(models, name)
 
 
 def described(name: str) -> tuple[dict[str, str], list[str]]:
     """The fields of one model, and the models that these name."""
-    from kubernetes.client import models
-
-    model: Any = getattr(models, name)
+    model = model_of(name)
     # The client renames attributes that a base class of its own has taken.
     required_names = {
         field.serialization_alias or attribute
@@ -118,14 +156,16 @@ def spelt(name: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    text = json.dumps(shapes(), indent=0, separators=(",", ":")) + "\n"
-    if argv == ["--check"]:
-        if PAGE.read_text() != text:
-            print(f"{PAGE} is stale; run python scripts/shapes.py", file=sys.stderr)
-            return 1
-        return 0
-    PAGE.write_text(text)
-    return 0
+    stale = []
+    for page, table in zip((SHAPES, DESCRIPTIONS), tables(), strict=True):
+        text = json.dumps(table, indent=0, separators=(",", ":"), ensure_ascii=False) + "\n"
+        if argv != ["--check"]:
+            page.write_text(text)
+        elif not page.exists() or page.read_text() != text:
+            stale.append(str(page))
+    if stale:
+        print(f"{' and '.join(stale)}: stale; run python scripts/shapes.py", file=sys.stderr)
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

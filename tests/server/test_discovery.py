@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import msgspec
+import pytest
 
 from kuota.api.base import Json
 from kuota.server.discovery import AGGREGATED
@@ -114,6 +116,38 @@ def test_every_reference_in_every_document_leads_somewhere(api: Local) -> None:
         document = api.ask("GET", f"/openapi/v3/{path}")
         known = set(document["components"]["schemas"])
         assert {name.rpartition("/")[2] for name in references(document)} <= known
+
+
+def test_openapi_documents_describe_kubernetes_fields(api: Local) -> None:
+    undescribed = {
+        f"{name}.{field}"
+        for path in api.ask("GET", "/openapi/v3")["paths"]
+        for name, schema in api.ask("GET", f"/openapi/v3/{path}")["components"]["schemas"].items()
+        if name.startswith("io.k8s.") and not name.endswith("List")
+        for field, each in schema.get("properties", {}).items()
+        if "description" not in each
+    }
+    assert {"io.k8s.CustomResourceValidation.openAPIV3Schema"} == undescribed
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "string", "allOf": [{"minLength": 1}, {"maxLength": 2}]},
+        {"type": "string", "allOf": []},
+        {"type": "string", "description": "mine", "allOf": [{"minLength": 1}]},
+    ],
+)
+def test_documents_of_installed_kinds_keep_their_own_words(api: Local, field: Json) -> None:
+    definition = copy.deepcopy(DEFINITION)
+    for version in definition["spec"]["versions"]:
+        schema = version["schema"]["openAPIV3Schema"]
+        schema["properties"] = {"spec": {"type": "object", "properties": {"f": field}}}
+        version.pop("additionalPrinterColumns", None)
+    api.ask("POST", CRDS, definition)
+    document = api.ask("GET", "/openapi/v3/apis/x.io/v1")
+    spec = document["components"]["schemas"]["io.x.v1.Thing"]["properties"]["spec"]
+    assert field == spec["properties"]["f"]
 
 
 def references(node: Any) -> set[str]:

@@ -287,12 +287,17 @@ def test_explain_knows_the_fields(cluster: Served) -> None:
     assert "cohortName\t<string>" in cluster.kubectl("explain", "clusterqueue.spec")
 
 
-def test_explain_reports_what_kueues_fields_are_for(cluster: Served) -> None:
-    for what in ("cq", "clusterqueue.spec.resourceGroups", "workload.status.admission"):
-        said = cluster.kubectl("explain", what).partition("FIELDS:")
-        assert "<empty>" not in said[0]
-        named = [each for each in said[2].split("\n\n") if "<no description>" in each]
-        assert [] == [each for each in named if "metadata\t" not in each]
+_EXPLAINED = (
+    *("cq", "clusterqueue.spec.resourceGroups", "workload.status.admission"),
+    *("job", "job.spec", "pod.spec.containers", "deployment.spec.strategy", "cm", "node.status"),
+)
+
+
+@pytest.mark.parametrize("what", _EXPLAINED)
+def test_explain_describes_every_field(cluster: Served, what: str) -> None:
+    description, _, fields = cluster.kubectl("explain", what).partition("FIELDS:")
+    assert "<empty>" not in description
+    assert [] == [each for each in fields.split("\n\n") if "<no description>" in each]
 
 
 def test_logs_come_from_the_runner(cluster: Served) -> None:

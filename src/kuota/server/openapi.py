@@ -16,6 +16,7 @@ from kuota.api.base import Json
 
 from .kinds import Kind, Kinds, Version
 from .requests import Response, answered
+from .shape_descriptions import ShapeDescriptions
 from .shapes import REF as _REF
 from .shapes import definitions
 
@@ -81,16 +82,18 @@ def _group_version(path: str) -> tuple[str, str]:
 def _document(kinds: list[Kind], version: str) -> Json:
     paths: Json = {}
     schemas: Json = {}
+    words = ShapeDescriptions()
     for kind in kinds:
         served = kind.version(version)
         if served is not None:
             paths |= _paths(kind, served)
-            schemas |= _schemas(kind, served)
+            schemas |= _schemas(kind, served, words)
+    reached = {name: words.described(name, each) for name, each in _reached(schemas).items()}
     return {
         "openapi": "3.0.0",
         "info": {"title": _TITLE, "version": _VERSION},
         "paths": paths,
-        "components": {"schemas": schemas | _reached(schemas)},
+        "components": {"schemas": schemas | reached},
     }
 
 
@@ -100,11 +103,12 @@ def component(kind: Kind, version: str) -> str:
     return f"{backwards}.{version}.{kind.kind}"
 
 
-def _schemas(kind: Kind, version: Version) -> Json:
+def _schemas(kind: Kind, version: Version, words: ShapeDescriptions) -> Json:
     name = component(kind, version.name)
-    said = version.schema.get("description") or f"{kind.kind} of {kind.api_version(version.name)}."
+    schema = words.described(version.shape, version.schema)
+    said = schema.get("description") or f"{kind.kind} of {kind.api_version(version.name)}."
     gvk = {_GVK: [_gvk(kind, version.name, kind.kind)]}
-    item = version.schema | {"description": said} | gvk
+    item = schema | {"description": said} | gvk
     listing = {
         "type": "object",
         "description": f"{kind.listing()} is a list of {kind.kind}.",
