@@ -50,6 +50,32 @@ def test_the_pod_says_that_its_image_was_not_pulled(tmp_path: Path) -> None:
     story(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    ("program", "mode", "expected"),
+    [
+        ("no-such-program", None, "command 'no-such-program' not found: it is neither"),
+        ("{}/absent.sh", None, "command '{}/absent.sh' not found: there is no such file, or the"),
+        ("{}/notes.txt", 0o644, "cannot execute '{}/notes.txt': Permission denied for the user"),
+        ("{}/script", 0o755, "its first line must name an interpreter, such as #!/bin/sh"),
+    ],
+)
+def test_a_pod_that_cannot_start_names_its_program_and_the_remedy(
+    tmp_path: Path, program: str, mode: int | None, expected: str
+) -> None:
+    named = program.format(tmp_path)
+    if mode is not None:
+        Path(named).write_text("echo hello\n")
+        Path(named).chmod(mode)
+
+    async def work(world: World) -> None:
+        await world.submit(pod("wrong", {**container(""), "command": [named]}))
+        ended = state(await world.phase("wrong", "Failed"))["terminated"]
+        assert ("StartError", 128) == (ended["reason"], ended["exitCode"])
+        assert expected.format(tmp_path) in ended["message"]
+
+    story(tmp_path, work)
+
+
 def test_without_a_command_the_pod_fails_and_says_what_to_do(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.submit(pod("bare", {"name": "main", "image": "nginx"}))

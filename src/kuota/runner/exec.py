@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import marshal
 import os
@@ -26,8 +25,8 @@ from .descriptors import Descriptor
 from .exec_shim import EXITED, NO_CGROUP, PLAN, REJECTED, STDIO
 from .proc import sweep
 from .processes import COOKIE, Launch
-from .shim import BECOME, CONFINE, ENTER
 from .spawn import SOURCE, memory_file
+from .start_failures import start_failure
 
 MARK = "KUOTA_EXEC"
 """Identifies a command in its environment, so that what it left behind can be found."""
@@ -70,6 +69,7 @@ class ExecSession:
         self.ended = asyncio.Event()
         self.container = request.container
         self._request = request
+        self._folder = launch.cwd
         self._mark = secrets.token_hex(8)
         self._report = b""
         ours, theirs = socket.socketpair()
@@ -91,7 +91,8 @@ class ExecSession:
             return int(words)
         if kind == REJECTED:
             why, _, stage = words.partition(b" ")
-            raise ExecFailed(rejection(self._request.argv[0], int(why), int(stage)))
+            program = self._request.argv[0]
+            raise ExecFailed(start_failure(program, self._folder, int(stage), int(why)))
         if kind == NO_CGROUP:
             raise ExecFailed(f"it cannot enter the pod's cgroup: {os.strerror(int(words))}")
         raise ExecFailed("the container has ended, and the command with it")
@@ -190,20 +191,6 @@ def _give(fd: int, launch: Launch) -> None:
     """Let the command open its own streams again, as `/dev/stdout`."""
     if launch.uid is not None:
         os.fchown(fd, launch.uid, launch.gid)
-
-
-def rejection(program: str, number: int, stage: int) -> str:
-    """Why the kernel rejected the command."""
-    if stage == CONFINE:
-        return f"cannot confine the command as its pod is: {os.strerror(number)}"
-    if stage == BECOME:
-        return f"cannot become the user of the pod: {os.strerror(number)}"
-    if stage == ENTER:
-        return f"cannot enter the workingDir of the container: {os.strerror(number)}"
-    if number == errno.ENOENT:
-        why = "it is neither an existing path nor on the PATH of the pod"
-        return f"command {program!r} not found: {why}"
-    return f"cannot execute {program!r}: {os.strerror(number)}"
 
 
 class ExecSessions:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import shutil
 import time
@@ -26,9 +25,10 @@ from .pod_home import PodHome, homes
 from .pod_steps import Run, RunHistory
 from .proc import start_ticks
 from .processes import Launch, Process, ShimState
-from .shim import BECOME, BIND, CONFINE, ENTER, EXECUTE, NEVER_RELEASED
+from .shim import NEVER_RELEASED
 from .shortage import TEMPORARY
 from .spawn import ShimStarter
+from .start_failures import start_failure
 
 _FAILED = "failed.json"
 _STREAK = "streak"
@@ -242,7 +242,9 @@ def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
     if state.errno in TEMPORARY:
         return _EXIT_NOT_STARTED, _NEVER_RAN, ""
     if state.errno:
-        return _EXIT_NOT_STARTED, "StartError", _refusal(state.stage, state.errno)
+        kept = process.settings()
+        message = start_failure(kept.program, kept.folder, state.stage, state.errno)
+        return _EXIT_NOT_STARTED, "StartError", message
     if process.exit_code is None:
         message = "its shim was killed, and its exit code is lost"
         return _EXIT_UNKNOWN, "ContainerStatusUnknown", message
@@ -266,24 +268,6 @@ def _unstarted(folder: str) -> tuple[str, str]:
         if said:
             return "StartError", said.splitlines()[-1]
     return _NEVER_RAN, ""
-
-
-def _refusal(stage: int, number: int) -> str:
-    what = {
-        BECOME: "cannot become its user",
-        ENTER: "cannot enter its workingDir",
-        EXECUTE: "cannot execute its command",
-        CONFINE: "cannot be isolated",
-        BIND: "cannot be bound to the CPUs of its node",
-    }
-    why = os.strerror(number)
-    if stage == EXECUTE and number == errno.ENOENT:
-        return (
-            "command not found: its program is neither an existing path nor on the PATH of the pod"
-        )
-    elif number == errno.EACCES:
-        why = f"{why} for the user that it runs as"
-    return f"{what.get(stage, what[EXECUTE])}: {why}"
 
 
 async def end_all(state_dir: str, grace_s: float = 10) -> int:

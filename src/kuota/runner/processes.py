@@ -29,6 +29,7 @@ COOKIE = "KUOTA_RUN"
 LOG_BYTES, LOG_FILES = 10 << 20, 5
 """The default size of a log file before it is rotated, and the number of files that are kept."""
 _START_POLL_S = 0.01
+_LONGEST_NAME = 1000
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -82,12 +83,33 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunSettings(msgspec.Struct, frozen=True, array_like=True):
-    """What another shim needs to adopt a run, and the boot in which the run started."""
+    """What another shim needs to adopt a run, and the boot in which the run started.
+
+    `program` and `folder` are for the message if the command cannot be started.
+    """
 
     log_bytes: int = LOG_BYTES
     log_files: int = LOG_FILES
     cgroup: str = ""
     boot: str = ""
+    program: str = ""
+    folder: str = ""
+
+
+def _settings(launch: Launch) -> RunSettings:
+    return RunSettings(
+        launch.log_bytes,
+        launch.log_files,
+        launch.cgroup,
+        boot_id(),
+        _text(launch.argv[0]),
+        _text(launch.cwd),
+    )
+
+
+def _text(name: str) -> str:
+    """Return the name, shortened, without bytes that are not UTF-8: those of a Secret may be."""
+    return name[:_LONGEST_NAME].encode(errors="replace").decode()
 
 
 def shim_state(folder: str) -> ShimState | None:
@@ -131,8 +153,7 @@ class Process:
             if launch.uid is not None:
                 os.chown(fifo, launch.uid, launch.gid)
         with open(self.folder + "/settings", "wb") as file:
-            kept = RunSettings(launch.log_bytes, launch.log_files, launch.cgroup, boot_id())
-            file.write(msgspec.json.encode(kept))
+            file.write(msgspec.json.encode(_settings(launch)))
         lock = take_lock(self.folder)
         if lock is None:
             raise FileExistsError(f"{self.folder} belongs to another shim")
@@ -259,7 +280,7 @@ class Process:
         if state is None or state.pid is None or state.finished is not None:
             return None
         self._await_child(state)
-        settings = self._settings()
+        settings = self.settings()
         return {
             **self._paths(),
             "log_bytes": settings.log_bytes,
@@ -305,7 +326,7 @@ class Process:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(int(pid), os.WNOHANG)
 
-    def _settings(self) -> RunSettings:
+    def settings(self) -> RunSettings:
         """The recorded settings; defaults if they were lost with a crash of the machine."""
         try:
             with open(self.folder + "/settings", "rb") as file:
@@ -318,7 +339,7 @@ class Process:
         state = self.state
         if state is None:
             return None, None
-        if self._settings().boot != boot_id():
+        if self.settings().boot != boot_id():
             return state.started, state.finished
         boot = now - uptime()
         times = (state.started_up, state.started), (state.finished_up, state.finished)
