@@ -6,13 +6,16 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from pathlib import Path
 
 import yaml
+from click.testing import CliRunner, Result
 
 from cli.cluster import Cluster, condition, local_queue, workload
 from hang import HANG_S
 from kuota.api.base import Json
+from kuota.cli.main import main
 from kuota.cli.run_job import RunRequest, job_of
 from kuota.kube.resources import (
     JOBS,
@@ -186,6 +189,40 @@ def test_a_dry_run_prints_the_manifest(cluster: Cluster) -> None:
     printed = yaml.safe_load(cluster.kuota("run", "--dry-run", "--", "/opt/Train_v2.sh"))
     assert "train-v2-sh-" == printed["metadata"]["generateName"]
     assert [] == cluster.names(JOBS)
+
+
+def _offline(folder: Path, *args: str) -> Result:
+    """Run `kuota run --dry-run` where no server is configured."""
+    env = {"HOME": str(folder), "KUOTA_STATE": str(folder / "state"), "KUBECONFIG": ""}
+    with chdir(folder):
+        return CliRunner().invoke(main, ["run", "--dry-run", *args], env=env)
+
+
+def test_a_dry_run_needs_no_server(tmp_path: Path) -> None:
+    done = _offline(tmp_path, "-q", "research", "-n", "vision", "--priority", "high", "--", "train")
+    assert 0 == done.exit_code
+    made = yaml.safe_load(done.stdout)
+    assert {QUEUE: "research", PRIORITY: "high"} == made["metadata"]["labels"]
+    assert "vision" == made["metadata"]["namespace"]
+    assert "Queue and priority were not checked: no server to talk to" in done.stderr
+
+
+def test_a_dry_run_for_a_cluster_has_nothing_of_this_machine(tmp_path: Path) -> None:
+    done = _offline(tmp_path, "--image", "pytorch", "--", "train")
+    container = yaml.safe_load(done.stdout)["spec"]["template"]["spec"]["containers"][0]
+    assert {"name": "main", "image": "pytorch", "command": ["train"]} == container
+
+
+def test_a_dry_run_on_a_named_server_that_is_down_fails(tmp_path: Path) -> None:
+    done = _offline(tmp_path, "--kubeconfig", "absent", "--", "train")
+    assert (3, "") == (done.exit_code, done.stdout)
+
+
+def test_a_script_of_the_current_directory_gets_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "train.sh").touch()
+    assert "write ./train.sh" in _offline(tmp_path, "--", "train.sh").stderr
+    for other in ("./train.sh", "sh", "absent.sh"):
+        assert "write ./" not in _offline(tmp_path, "--", other).stderr
 
 
 def test_a_time_limit_counts_from_admission_where_there_is_a_queue() -> None:

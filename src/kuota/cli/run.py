@@ -29,12 +29,12 @@ from kuota.view.endings import Ending, Result
 
 from . import output
 from .amounts import Integer, Seconds
-from .connect import INTERRUPTED, Choice, Failed, conduct, server_options
+from .connect import INTERRUPTED, Choice, Failed, ServerUnreachable, conduct, server_options
 from .job_follow import JobFollow
 from .kinds import elsewhere
 from .output import name_text
 from .progress import Progress, answer
-from .run_folder import default_folder
+from .run_folder import default_folder, path_hint
 from .run_job import CLASSES, RunRequest, job_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,11 @@ _ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
     "--image", default="", help="The container image; required on a cluster, unused by `kuota up`."
 )
 @click.option("-d", "--detach", is_flag=True, help="Submit the Job and return.")
-@click.option("--dry-run", is_flag=True, help="Print the Job as YAML without submitting it.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the Job as YAML without submitting it. Needs no server, but checks less without.",
+)
 @click.option("--quiet", is_flag=True, help="Print only the output of the command.")
 @click.option(
     "--on-interrupt",
@@ -132,11 +136,25 @@ def command(
 
     async def work(session: Session) -> int:
         running = Running(session, quiet=quiet, on_interrupt=on_interrupt)
+        settled = _settled(asked, embedded=session.embedded)
         if dry_run:
-            return await running.preview(_settled(asked, session))
-        return await running.run(_settled(asked, session), detach=detach)
+            return await running.preview(settled)
+        return await running.run(settled, detach=detach)
 
-    conduct(choice, work)
+    try:
+        conduct(choice, work)
+    except ServerUnreachable as error:
+        if not dry_run or choice.kubeconfig or choice.context:
+            raise
+        _preview_offline(asked, choice, error)
+
+
+def _preview_offline(asked: RunRequest, choice: Choice, error: ServerUnreachable) -> None:
+    """Print the Job without a server: for a cluster if an image is given, else for `kuota up`."""
+    reason = error.message.partition("\n")[0]
+    click.echo(f"Queue and priority were not checked: {reason}", err=True)
+    settled = _settled(asked, embedded=not asked.image)
+    output.show(job_of(settled, choice.namespace or "default"), "yaml")
 
 
 def _asked(
@@ -188,13 +206,13 @@ def _variables(given: tuple[str, ...]) -> dict[str, str]:
     return variables
 
 
-def _settled(asked: RunRequest, session: Session) -> RunRequest:
+def _settled(asked: RunRequest, *, embedded: bool) -> RunRequest:
     """The options, completed with defaults that depend on where the job runs.
 
     The embedded server runs processes on this machine: they start in the current directory and
     find the programs that this shell finds. Root's jobs run as another user, who has another home.
     """
-    if not session.embedded:
+    if not embedded:
         if not asked.image:
             raise click.UsageError("a cluster needs an --image to run the command in")
         return asked
@@ -203,11 +221,15 @@ def _settled(asked: RunRequest, session: Session) -> RunRequest:
     folder, note = (os.path.abspath(asked.workdir), "") if asked.workdir else default_folder()
     if note:
         click.echo(f"The job {note}. Choose a directory with --workdir.", err=True)
+    variables = shell | asked.variables
+    hint = path_hint(asked.arguments[0], folder, variables.get("PATH"))
+    if hint:
+        click.echo(hint, err=True)
     return msgspec.structs.replace(
         asked,
         image=asked.image or "local",
         workdir=folder,
-        variables=shell | asked.variables,
+        variables=variables,
     )
 
 

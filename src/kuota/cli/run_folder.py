@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -40,3 +41,14 @@ def default_folder() -> tuple[str, str]:
     if uid is None or uid == 0 or enterable(Path(here), uid):
         return here, ""
     return "", f"starts in an empty directory, because uid {uid} cannot enter {here}"
+
+
+def path_hint(program: str, folder: str, path: str | None) -> str:
+    """Return a hint if the program is a file of the working directory but not on the PATH.
+
+    sbatch finds such a file, but a shell and `kuota run` do not. Otherwise return "".
+    """
+    here = os.path.join(folder or ".", program)
+    if "/" in program or not os.path.isfile(here) or shutil.which(program, path=path):
+        return ""
+    return f"{program} is not on the PATH. To run the file in {folder or '.'}, write ./{program}"
