@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cli.cluster import Cluster
+import pytest
+
+from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster
 from kuota.cli.connect import explained
 from kuota.kube.errors import Unreachable
+from kuota.kube.resources import NAMESPACES
+from kuota.up import state_dir as state_dirs
 from kuota.up.state_dir import RunningInstance, StateDir
 
 
@@ -34,10 +38,56 @@ def test_a_token_that_is_not_known_is_refused(cluster: Cluster) -> None:
     assert "does not accept these credentials" in cluster.kuota("list", "cq", code=1)
 
 
-def test_the_running_installation_is_found(cluster: Cluster) -> None:
+def test_a_forbidden_namespace_leads_to_those_of_the_team(cluster: Cluster) -> None:
+    text = cluster.kubeconfig.read_text().replace(TOKEN, MEMBER_TOKEN)
+    cluster.kubeconfig.write_text(text)
+    assert "Ask an admin for access" in cluster.kuota("list", code=1)
+    labels = {"kuota.dev/team": "vision"}
+    for name in ("vision", "vision-eval"):
+        cluster.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    assert "You can work in vision and vision-eval: say -n vision" in cluster.kuota("list", code=1)
+    assert "" == cluster.kuota("list", "-n", "vision")
+    assert "Ask an admin for access" in cluster.kuota("create", "cq", "x", "-n", "vision", code=1)
+
+
+def _announce(cluster: Cluster) -> None:
+    """Let this process be the control plane that runs from the folder of the server."""
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     running = RunningInstance(pid=os.getpid(), started=started, port=cluster.port, version="test")
     StateDir(cluster.folder).announce(running)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the directory of root must belong to root")
+def test_the_control_plane_of_root_is_found_by_all_users(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_dirs, "SYSTEM_STATE", cluster.folder)
+    home = cluster.folder / "home"
+
+    def said(*args: str, code: int, state: str = "") -> str:
+        own = {"HOME": str(home), "XDG_STATE_HOME": str(home), "KUOTA_STATE": state}
+        return cluster.kuota(*args, stdin=None, code=code, KUBECONFIG="", **own)
+
+    assert "no server to talk to" in said("list", "cq", code=3)
+    assert "No control plane is running" in said("status", code=3)
+    _announce(cluster)
+    assert "Name:        default\n" in said("describe", "ns", "default", code=0)
+    assert "Kuota test is running" in said("status", code=0)
+    assert "no server to talk to" in said("list", "cq", code=3, state=str(home))
+
+
+def test_the_status_names_the_server_of_the_kubeconfig(cluster: Cluster) -> None:
+    said = cluster.kuota("status", code=3)
+    server = f"the server that $KUBECONFIG selects, http://127.0.0.1:{cluster.port}, which"
+    assert "No control plane is running" in said
+    assert f"{server} responds.\n" in said
+    cluster.close()
+    assert f"{server} does not answer" in cluster.kuota("status", code=3)
+    assert "Commands use" not in cluster.kuota("status", code=3, KUBECONFIG="")
+
+
+def test_the_running_installation_is_found(cluster: Cluster) -> None:
+    _announce(cluster)
     state = str(cluster.folder)
     said = cluster.kuota("describe", "ns", "default", KUBECONFIG="", KUOTA_STATE=state)
     assert "Name:        default\n" in said

@@ -172,6 +172,19 @@ def test_an_object_of_another_namespace_is_pointed_out(cluster: Cluster) -> None
     assert "there is one" not in cluster.kuota("describe", "job", "none", code=1)
 
 
+def test_a_misspelt_name_is_guessed(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("train"))
+    assert "did you mean train?" in cluster.kuota("describe", "job", "trian", code=1)
+    cluster.kuota("create", "cq", "team-a")
+    assert "did you mean team-a?" in cluster.kuota("describe", "cq", "taem-a", code=1)
+
+
+def test_the_name_of_a_job_needs_no_kind(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("train"))
+    assert "Kind:        Job (batch/v1)\n" in cluster.kuota("describe", "train")
+    assert "the server has no kind 'other'" in cluster.kuota("describe", "other", code=2)
+
+
 def test_an_unknown_kind_is_guessed(cluster: Cluster) -> None:
     assert "did you mean job?" in cluster.kuota("describe", "jop", code=2)
 

@@ -61,6 +61,16 @@ def test_history_shows_outcome_hours_preemptions_and_lost_work(server: Cluster) 
     assert vision.endswith("8.00 gpu-hours   1           2.00 gpu-hours")
 
 
+def test_history_selects_jobs_by_name_and_user(server: Cluster) -> None:
+    def namespaces(*args: str) -> list[str]:
+        found = json.loads(server.kuota("history", "-A", *JANUARY, "-o", "json", *args))
+        return [each["namespace"] for each in found["items"]]
+
+    assert ["speech", "vision"] == sorted(namespaces("--user", "ann"))
+    assert [] == namespaces("--user", "bob")
+    assert ["vision"] == namespaces("j1") == namespaces("job/j1")
+
+
 @pytest.mark.parametrize("form", ["table", "wide", "csv", "json", "yaml"])
 @pytest.mark.parametrize("command", ["history", "usage"])
 def test_every_format_is_available(server: Cluster, command: str, form: str) -> None:

@@ -75,11 +75,18 @@ def test_a_pod_that_is_missing_fails(cluster: Cluster) -> None:
     assert 'pods "none" not found' in cluster.kuota("logs", "none", code=1)
 
 
-def test_the_name_of_a_job_is_recognised(cluster: Cluster) -> None:
+def test_the_name_of_a_job_needs_no_kind(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    assert "Job train has no pods yet" in cluster.kuota("logs", "train", code=1)
+    cluster.start_pod(made, "train-1")
+    cluster.write("train-1", b"hello\n")
+    assert "hello\n" == cluster.kuota("logs", "train")
+
+
+def test_a_misspelt_name_is_guessed(cluster: Cluster) -> None:
     cluster.create(JOBS, job("train"))
-    assert "it is a Job: kuota logs job/train\n" in cluster.kuota("logs", "train", code=1)
-    said = cluster.kuota("logs", "-n", "default", "train", code=1)
-    assert "it is a Job: kuota logs -n default job/train\n" in said
+    for what in ("trian", "job/trian"):
+        assert "did you mean train?" in cluster.kuota("logs", what, code=1)
 
 
 def test_a_pod_that_failed_without_a_word_reports_why(cluster: Cluster) -> None:

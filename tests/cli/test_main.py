@@ -37,6 +37,11 @@ def test_a_word_that_other_programs_have_leads_to_ours(word: str, command: str) 
     assert f"did you mean {command}?" in CliRunner().invoke(main, [word]).output
 
 
+def test_characters_that_a_terminal_lacks_are_replaced() -> None:
+    done = CliRunner(charset="latin-1").invoke(main, ["up", "--help"])
+    assert (0, True) == (done.exit_code, "LEVEL=NUMBER,?" in done.output)
+
+
 def test_the_version_is_reported() -> None:
     assert f"kuota, version {__version__}\n" == CliRunner().invoke(main, ["--version"]).output
 
@@ -62,6 +67,13 @@ def test_jobs_are_listed_by_their_workloads() -> None:
     result = CliRunner().invoke(main, ["list", "jobs", "--help"])
     assert 0 == result.exit_code
     assert "List workloads" in result.output
+
+
+@pytest.mark.parametrize("args", [[], ["-A"], ["--status", "pending"]])
+def test_a_list_without_a_kind_lists_workloads(args: list[str]) -> None:
+    kubeconfig = ["--kubeconfig", "/no/such/file"]
+    done = CliRunner().invoke(main, ["list", *args, *kubeconfig])
+    assert (3, True) == (done.exit_code, "there is no such file" in done.output)
 
 
 def test_every_command_of_the_help_exists() -> None:

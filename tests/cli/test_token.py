@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from cli.cluster import Cluster
 from kuota.cli.main import main
+from kuota.kube.resources import NAMESPACES
 from kuota.server.tokens import TokenFile
 from kuota.up import kubeconfig
-from kuota.up.state_dir import StateDir
+from kuota.up.state_dir import RunningInstance, StateDir
 
 
 @pytest.fixture
@@ -37,6 +40,26 @@ def test_a_member_gets_a_kubeconfig_of_their_own(state_dir: StateDir) -> None:
     user = TokenFile(state_dir.tokens).user(found["users"][0]["user"]["token"])
     assert user is not None
     assert ("ann", "1234", ("vision", "system:authenticated")) == (user.name, user.uid, user.groups)
+
+
+def test_the_only_namespace_of_the_team_is_the_default(cluster: Cluster) -> None:
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    state_dir = StateDir(cluster.folder)
+    state_dir.announce(RunningInstance(os.getpid(), started, cluster.port, "test"))
+
+    def created() -> tuple[str, str]:
+        done = token(state_dir, "create", "ann", "--team", "vision")
+        context = yaml.safe_load(done.stdout)["contexts"][0]["context"]
+        return context.get("namespace", ""), done.stderr
+
+    namespace, said = created()
+    assert ("", True) == (namespace, "kubectl create namespace vision\n" in said)
+    labels = {"kuota.dev/team": "vision"}
+    cluster.create(NAMESPACES, {"metadata": {"name": "lab", "labels": labels}})
+    assert "lab" == created()[0]
+    cluster.create(NAMESPACES, {"metadata": {"name": "more", "labels": labels}})
+    namespace, said = created()
+    assert ("", True) == (namespace, "several namespaces: lab, more." in said)
 
 
 def test_who_is_in_no_team_is_said_to_have_few_rights(state_dir: StateDir) -> None:

@@ -16,6 +16,7 @@ import click
 import pytest
 
 from docs.pages import Block, blocks, pages
+from kuota.cli.groups import KindGroup
 from kuota.cli.main import main
 from kuota.visibility.api import parse_path
 
@@ -45,6 +46,8 @@ def parse(words: list[str]) -> None:
     group: click.Group = main
     context = click.Context(main, info_name="kuota")
     while words and isinstance(group, click.Group):
+        if isinstance(group, KindGroup):
+            words = group.with_kind(context, words)
         found = group.get_command(context, words[0])
         assert found is not None, f"there is no command {words[0]}"
         name, words = words[0], words[1:]

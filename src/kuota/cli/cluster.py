@@ -150,22 +150,28 @@ async def _outcome(session: Session, name: str) -> int:
 
 
 @command.command("list")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
 @_MANAGER
 @_CONTEXT
 @_SPACE
-def list_(manager: str, context: str, space: str) -> None:
+def list_(output: str, manager: str, context: str, space: str) -> None:
     """List the worker clusters: whether they are connected, their free quota and running jobs.
 
     Free quota is shown to those who may read the Secrets with the kubeconfigs.
+
+    \b
+    Examples:
+      kuota cluster list
+      kuota cluster list -o json
     """
 
     async def work(session: Session) -> None:
         from kuota.view.clusters import cluster_row
 
-        from .output import show_table
+        from .output import FORMATS, show, show_table
 
         clusters = (await session.client.list(MULTI_KUEUE_CLUSTERS)).items
-        if not clusters:
+        if not clusters and output not in FORMATS:
             click.echo("there are no worker clusters; add one with `kuota cluster add`", err=True)
             return
         workloads = (await session.client.list(WORKLOADS)).items
@@ -174,6 +180,9 @@ def list_(manager: str, context: str, space: str) -> None:
             cluster_row(each, workloads, found)
             for each, found in zip(clusters, queues, strict=True)
         ]
+        if output in FORMATS:
+            show([each._asdict() for each in rows], output)
+            return
         table = [[r.name, r.state, str(r.running), r.free, r.message] for r in rows]
         show_table(["name", "state", "running jobs", "free quota", "message"], table)
 
@@ -214,6 +223,10 @@ def remove(name: str, force: bool, manager: str, context: str, space: str) -> No
     """Remove the worker cluster NAME and its kubeconfig.
 
     Jobs that run there are dispatched again, to the other clusters.
+
+    \b
+    Example:
+      kuota cluster remove gpu-2
     """
 
     async def work(session: Session) -> None:

@@ -29,6 +29,8 @@ MANAGER = "kuota"
 FAILED = 1
 UNREACHED = 3
 INTERRUPTED = 130
+ANSWER_S = 5.0
+"""Timeout of requests for additional information. Afterwards a command continues without it."""
 PATH = click.Path(allow_dash=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,13 +107,18 @@ def conduct(choice: Choice, work: Callable[[Session], Awaitable[int | None]]) ->
     """Run `work` in a session with the selected server, and exit with the status it returns."""
     import asyncio
 
-    from kuota.kube.errors import KubeError
+    from kuota.kube.errors import Forbidden, KubeError
 
     from .session import opened
 
     async def conducted() -> int:
         async with opened(connection_of(choice), choice.namespace) as session:
-            return await work(session) or 0
+            try:
+                return await work(session) or 0
+            except Forbidden as error:
+                from .own_namespaces import forbidden
+
+                raise Failed(await forbidden(session, error)) from None
 
     try:
         status = asyncio.run(conducted())
@@ -148,7 +155,7 @@ def local_state_dir(choice: Choice) -> StateDir | None:
     """
     from pathlib import Path
 
-    from kuota.up.state_dir import default_state_dir
+    from kuota.up.state_dir import default_state_dir, shared_state_dir
 
     if choice.kubeconfig and not Path(choice.kubeconfig).expanduser().exists():
         raise ServerUnreachable(f"--kubeconfig {choice.kubeconfig}: there is no such file")
@@ -160,6 +167,9 @@ def local_state_dir(choice: Choice) -> StateDir | None:
     home = Path.home() / ".kube" / "config"
     if home.exists() or "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
+    shared = shared_state_dir()
+    if shared is not None:
+        return shared
     raise ServerUnreachable(
         f"no server to talk to: none runs from {state_dir.root}, $KUBECONFIG is not set, and "
         f"there is no {home}.\nStart one with `kuota up`, or name a cluster with --kubeconfig FILE."
@@ -188,8 +198,8 @@ def explained(error: KubeError) -> click.ClickException:
     if isinstance(error, Unreachable):
         return ServerUnreachable(
             f"the server does not answer: {error}\n"
-            "Is it running (`kuota status`)? Start it with `kuota up`, or choose another one with "
-            "--kubeconfig or --context."
+            "If it is the control plane of this machine, `kuota status` shows whether it runs, and "
+            "`kuota up` starts it. Choose another server with --kubeconfig or --context."
         )
     if isinstance(error, ConfigError):
         return ServerUnreachable(str(error))
@@ -205,7 +215,10 @@ def rejection(error: ApiError) -> str:
     if len(causes) > 1:
         lines += [f"  {each.get('field', '')}: {each.get('message', '')}" for each in causes]
     if isinstance(error, Unauthorized):
-        lines.append("The server does not accept these credentials; check --kubeconfig.")
+        lines.append(
+            "The server does not accept these credentials: the token was revoked or has expired, "
+            "or the kubeconfig is for another server. Ask an admin for a new one."
+        )
     elif isinstance(error, Forbidden):
         lines.append("Ask an admin for access, or use a namespace of your team with -n.")
     elif isinstance(error, Conflict) and causes:

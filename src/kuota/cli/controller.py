@@ -105,6 +105,11 @@ def command(**options: Any) -> None:
     scheduler (decisions), jobs (Jobs and their Workloads), webhooks, visibility, and dashboard. Of
     several replicas, the leader, which holds a Lease, runs the first three. All replicas run the
     others. The part history records what jobs used, in a process of its own.
+
+    \b
+    Examples:
+      kuota controller --config config.yaml
+      kuota controller --kubeconfig ~/.kube/config --parts core,scheduler,jobs -v 2
     """
     import os
 

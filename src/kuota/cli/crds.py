@@ -28,7 +28,12 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--write", type=_FOLDER, metavar="DIR", help="Write one file per kind there.")
 @click.option("--check", type=_FOLDER, metavar="DIR", help="Fail if the files there are stale.")
 def command(version: str | None, output: str, write: Path | None, check: Path | None) -> None:
-    """Print the CustomResourceDefinitions of all kinds, ready for `kubectl apply -f -`."""
+    """Print the CustomResourceDefinitions of all kinds, ready for `kubectl apply -f -`.
+
+    \b
+    Example:
+      kuota crds | kubectl apply --server-side -f -
+    """
     definitions = crds(version)
     if write is not None:
         _write(write, definitions)

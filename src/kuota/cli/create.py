@@ -140,7 +140,12 @@ def cluster_queue(
 @_quota_options
 @_write_options
 def cohort(name: str, parent: str, groups: list[Json], target: Target) -> None:
-    """Create a Cohort, optionally with its own quota."""
+    """Create a Cohort, optionally with its own quota.
+
+    \b
+    Example:
+      kuota create cohort lab --parent institute --nominal-quota "gpus:nvidia.com/gpu=4"
+    """
     spec = _stated({"parentName": parent or None, "resourceGroups": groups or None})
     _create("Cohort", name, spec, target)
 
@@ -159,7 +164,12 @@ def cohort(name: str, parent: str, groups: list[Json], target: Target) -> None:
 )
 @_write_options
 def local_queue(name: str, clusterqueue: str, lenient: bool, target: Target) -> None:
-    """Create a LocalQueue in a namespace."""
+    """Create a LocalQueue in a namespace.
+
+    \b
+    Example:
+      kuota create localqueue gpu -n vision -c team-a
+    """
     needed = "" if lenient else clusterqueue
     _create("LocalQueue", name, {"clusterQueue": clusterqueue}, target, needed)
 
@@ -180,7 +190,13 @@ def local_queue(name: str, clusterqueue: str, lenient: bool, target: Target) -> 
 def resource_flavor(
     name: str, node_labels: str, node_taints: str, tolerations: str, target: Target
 ) -> None:
-    """Create a ResourceFlavor."""
+    """Create a ResourceFlavor.
+
+    \b
+    Examples:
+      kuota create resourceflavor gpus
+      kuota create resourceflavor a100 --node-labels gpu=a100 --node-taints gpu=true:NoSchedule
+    """
     spec = {
         "nodeLabels": _pairs(node_labels, "--node-labels") or None,
         "nodeTaints": [_taint(each) for each in _split(node_taints)] or None,

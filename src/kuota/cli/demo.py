@@ -78,6 +78,11 @@ def command(keep: bool, state: Path | None, manifests: Path) -> None:
     gang waits until all of its pods fit, how the owner reclaims its quota, and how the preempted
     work resumes from its checkpoint. Takes less than a minute and, without --keep, leaves nothing
     behind.
+
+    \b
+    Examples:
+      kuota demo
+      kuota demo --keep    # then try kubectl; `kuota down` stops it
     """
     from kuota.up.state_dir import StateDir
 

@@ -47,12 +47,27 @@ def _summary(command: click.Command) -> str:
 class KindGroup(CommandGroup):
     """A group whose subcommands are kinds: `kuota stop cq`, `kuota list workloads`.
 
-    A kind is found by any of its names. Jobs are listed by their workloads.
+    A kind is found by any of its names. Jobs are listed by their workloads. `default` is the kind
+    if none is given.
     """
 
-    def __init__(self, *args: Any, jobs_are_workloads: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, *args: Any, jobs_are_workloads: bool = False, default: str = "", **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **{"no_args_is_help": not default} | kwargs)
         self._jobs_are_workloads = jobs_are_workloads
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self.with_kind(ctx, args))
+
+    def with_kind(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments, with the default kind if they name none."""
+        first = args[0] if args else ""
+        named = bool(first) and not first.startswith("-")
+        if not self._default or named or first in self.get_help_option_names(ctx):
+            return args
+        return [self._default, *args]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         word = cmd_name.lower()

@@ -35,11 +35,16 @@ _COLUMNS = (
     "Preempted",
     "Lost",
 )
-_WIDE = ("Kind", "Workload", "Submitted", "Started", "Cause")
-_OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Queue", "Waited", "Lost")
+_WIDE = ("Kind", "Workload", "ClusterQueue", "Submitted", "Started", "Cause")
+_OPTIONAL = (
+    *("Cause", "Workload", "Started", "Submitted", "Kind", "ClusterQueue"),
+    *("Queue", "Waited", "Lost"),
+)
 
 
 @click.command("history")
+@click.argument("job", required=False, default="", metavar="[JOB]")
+@click.option("-u", "--user", default="", metavar="NAME", help="Only jobs of this user.")
 @period_options("7d")
 @EVERYWHERE
 @click.option(
@@ -52,6 +57,8 @@ _OPTIONAL = ("Cause", "Workload", "Started", "Submitted", "Kind", "Queue", "Wait
 @report_output("wide adds columns, csv has all of them.")
 @server_options
 def command(
+    job: str,
+    user: str,
     since: datetime,
     until: datetime | None,
     everywhere: bool,
@@ -61,18 +68,23 @@ def command(
 ) -> None:
     """Show which jobs ran, for whom, how they ended, and what they used.
 
-    USED is the amount of a device, multiplied by the hours for which the job held it. LOST is the
-    part in runs that an eviction ended; a job that writes checkpoints loses less. The history
-    includes jobs that were deleted since, and jobs that still wait or run.
+    QUEUE is the LocalQueue; -o wide also shows the ClusterQueue of the last run. USED is the amount
+    of a device, multiplied by the hours for which the job held it. LOST is the part in runs that an
+    eviction ended; a job that writes checkpoints loses less. The history includes jobs that were
+    deleted since, and jobs that still wait or run. With JOB, it shows all jobs of that name.
 
     \b
     Examples:
       kuota history
+      kuota history train -o wide
+      kuota history -A --user ann --since 30d
       kuota history -A --since 30d -o csv > jobs.csv
     """
 
     async def work(session: Session) -> None:
         query = period_query(since, until) | {"limit": str(limit)}
+        query |= {"job": job.rpartition("/")[2]} if job else {}
+        query |= {"user": user} if user else {}
         found = await read(session, Report.JOBS, everywhere, query)
         if output in ("json", "yaml"):
             show(found, output)
@@ -129,7 +141,7 @@ def _row(job: Json, everywhere: bool, detailed: bool) -> list[str]:
     row = [
         job["job"],
         job.get("user", ""),
-        job.get("clusterQueue") or job.get("queue", ""),
+        job.get("queue", ""),
         job.get("outcome") or ("Running" if job.get("started") else "Waiting"),
         _local(job.get("finished")),
         span(job.get("waitedSeconds", 0)),
@@ -140,7 +152,8 @@ def _row(job: Json, everywhere: bool, detailed: bool) -> list[str]:
     ]
     if detailed:
         times = [_local(job.get("submitted")), _local(job.get("started"))]
-        row += [job["kind"], job["workload"], *times, job.get("cause", "")]
+        names = [job["kind"], job["workload"], job.get("clusterQueue", "")]
+        row += [*names, *times, job.get("cause", "")]
     return [job["namespace"], *row] if everywhere else row
 
 

@@ -17,7 +17,7 @@ import msgspec
 from kuota.api.base import Json, group_of
 from kuota.kube import resources
 from kuota.kube.errors import ApiError, NotFound
-from kuota.kube.resources import EVENTS, WORKLOADS, Resource, key_of
+from kuota.kube.resources import EVENTS, JOBS, WORKLOADS, Resource, key_of
 from kuota.view.workload_state import owner
 
 from .groups import ALIASES
@@ -110,7 +110,10 @@ async def absence(session: Session, api_version: str, kind: str) -> str:
 
 
 async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, list[str]]]:
-    """Parse `KIND[,KIND] [NAME...]` or `KIND/NAME ...` into resources, each with its names."""
+    """Parse `KIND[,KIND] [NAME...]` or `KIND/NAME ...` into resources, each with its names.
+
+    A single word that is no kind may be the name of a Job.
+    """
     if any("/" in word for word in words):
         pairs: dict[Resource, list[str]] = {}
         for word in words:
@@ -119,8 +122,22 @@ async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, 
                 raise click.UsageError(f"'{word}' is not KIND/NAME, as the others are")
             pairs.setdefault(await resource_of(session, kind), []).append(name)
         return list(pairs.items())
-    kinds = [await resource_of(session, each) for each in words[0].split(",") if each]
+    try:
+        kinds = [await resource_of(session, each) for each in words[0].split(",") if each]
+    except Unknown:
+        if len(words) == 1 and await exists(session, JOBS, words[0]):
+            return [(JOBS, [words[0]])]
+        raise
     return [(kind, list(words[1:])) for kind in kinds]
+
+
+async def exists(session: Session, resource: Resource, name: str) -> bool:
+    """Whether the object exists in the selected namespace, and may be read."""
+    try:
+        await session.client.get(resource, session.key(resource, name))
+    except ApiError:
+        return False
+    return True
 
 
 async def _discovered(session: Session) -> list[tuple[list[str], Resource]]:
@@ -150,14 +167,30 @@ def _entries(listed: Json, group: str, version: str) -> Iterator[tuple[list[str]
         yield [*words, *(each.get("shortNames") or ())], resource
 
 
-async def absent(session: Session, resource: Resource, name: str, error: NotFound) -> str:
-    """Return the server's message, and a hint if the name exists elsewhere."""
+async def absent(
+    session: Session, resource: Resource, name: str, error: NotFound, *others: Resource
+) -> str:
+    """Return the server's message, and a hint if the name exists elsewhere or is misspelt.
+
+    The name may also have been meant for one of the `others`.
+    """
     if not resource.namespaced:
-        return error.message
+        return f"{error.message}{await _similar(session, name, resource)}"
     hint = await elsewhere(session, resource, name)
     if resource == WORKLOADS:
         hint = await _of_job(session, name) or hint
+    hint = hint or await _similar(session, name, resource, *others)
     return f"{error.message} in namespace {session.namespace}{hint}"
+
+
+async def _similar(session: Session, name: str, *kinds: Resource) -> str:
+    """Return a hint with the most similar name in the selected namespace; "" if there is none."""
+    names: list[str] = []
+    for resource in kinds:
+        inside = session.namespace if resource.namespaced else None
+        names += [str(each["metadata"]["name"]) for each in await _seen(session, resource, inside)]
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 async def elsewhere(session: Session, resource: Resource, name: str) -> str:

@@ -23,9 +23,17 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-@click.group("list", cls=KindGroup, jobs_are_workloads=True)
+@click.group("list", cls=KindGroup, jobs_are_workloads=True, default="workload")
 def command() -> None:
-    """List queues, workloads, flavors or pods. `kuota list jobs` lists workloads, too."""
+    """List queues, workloads, flavors or pods. Without a kind, list workloads.
+
+    \b
+    Examples:
+      kuota list                        # the jobs of the namespace: states, and why they wait
+      kuota list -A --status pending
+      kuota list cq -o wide
+      kuota list pods --for job/train
+    """
 
 
 command.add_command(workload)
@@ -35,7 +43,13 @@ command.add_command(workload)
 @click.option("--active", type=click.BOOL, help="Show only active queues, or only inactive ones.")
 @list_options
 def cluster_queue(active: bool | None, query: Query) -> None:
-    """List ClusterQueues, their cohorts, and how many workloads wait and run in each."""
+    """List ClusterQueues, their cohorts, and how many workloads wait and run in each.
+
+    \b
+    Examples:
+      kuota list cq -o wide    # also why a queue is inactive
+      kuota list cq --active false
+    """
 
     async def work(session: Session) -> None:
         found = await query.items(session, CLUSTER_QUEUES)
@@ -67,7 +81,13 @@ def _cluster_queue(queue: Json, now: datetime) -> list[str]:
 @EVERYWHERE
 @list_options
 def local_queue(clusterqueue: str, query: Query) -> None:
-    """List LocalQueues, and how many workloads wait and run in each."""
+    """List LocalQueues, and how many workloads wait and run in each.
+
+    \b
+    Examples:
+      kuota list lq -A
+      kuota list lq -c team-a
+    """
 
     async def work(session: Session) -> None:
         found = await query.items(session, LOCAL_QUEUES)
@@ -90,7 +110,12 @@ def _local_queue(queue: Json, now: datetime) -> list[str]:
 @command.command("resourceflavor")
 @list_options
 def resource_flavor(query: Query) -> None:
-    """List ResourceFlavors and the labels of their nodes."""
+    """List ResourceFlavors and the labels of their nodes.
+
+    \b
+    Example:
+      kuota list flavors -o wide
+    """
 
     async def work(session: Session) -> None:
         items = await query.items(session, RESOURCE_FLAVORS)
@@ -110,7 +135,12 @@ def _flavor(flavor: Json, now: datetime) -> list[str]:
 @click.option("--for", "job", required=True, metavar="KIND/NAME", help="The job of the pods.")
 @list_options
 def pods(job: str, query: Query) -> None:
-    """List the pods of a job."""
+    """List the pods of a job.
+
+    \b
+    Example:
+      kuota list pods --for job/train -o wide
+    """
 
     async def work(session: Session) -> None:
         kind, slash, name = job.partition("/")

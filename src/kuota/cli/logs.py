@@ -29,7 +29,7 @@ from .job_objects import (
     pods_of,
     workload_of,
 )
-from .kinds import absent, resource_of
+from .kinds import absent, exists, resource_of
 from .log_lines import Copying, Writer, begun, until_begun
 from .output import name_text
 from .pods_follow import POD_GROUP, PodsFollow, pods_of_group
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @click.command("logs")
-@click.argument("what", metavar="POD | KIND/NAME | podgroup/NAME | workload/NAME")
+@click.argument("what", metavar="POD | JOB | KIND/NAME | podgroup/NAME | workload/NAME")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log to the end.")
 @click.option("-c", "--container", default="", metavar="NAME", help="The container to read.")
 @click.option("-p", "--previous", is_flag=True, help="Only earlier runs.")
@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 def command(what: str, choice: Choice, **options: Any) -> None:
     """Print the log of a pod, or the logs of all pods of a Job, Deployment, pod group or other job.
 
-    The pods of a job that MultiKueue has sent to another cluster are read there.
+    A name without a kind is that of a pod, or else that of a Job. The pods of a job that MultiKueue
+    has sent to another cluster are read there.
 
     With -f, follow the pod or job to its end, through preemptions and restarts of its pods. If it
     has several pods, all are followed at once, and each line begins with the name of its pod.
@@ -75,7 +76,7 @@ def command(what: str, choice: Choice, **options: Any) -> None:
 
     \b
     Examples:
-      kuota logs -f job/train
+      kuota logs -f train
       kuota logs -p job/train
       kuota logs -f deployment/web
       kuota logs train-x7k2p --tail 20
@@ -90,6 +91,8 @@ def command(what: str, choice: Choice, **options: Any) -> None:
 
 async def _of(session: Session, what: str, options: LogOptions) -> int:
     kind, slash, name = what.partition("/")
+    if not slash and await _is_job(session, what):
+        kind, slash, name = "job", "/", what
     if not slash or kind in ("pod", "pods", "po"):
         return await _of_pod(session, name or kind, options)
     group = await _group(session, kind, name)
@@ -111,8 +114,7 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
     try:
         pod = await session.client.get(PODS, key)
     except NotFound as error:
-        words = await _meant(session, name) or await absent(session, PODS, name, error)
-        raise Failed(words) from None
+        raise Failed(await absent(session, PODS, name, error, JOBS)) from None
     copying = Copying(session, key, options)
     workload = await workload_of(session, PODS, pod) if _is_gated(pod) else None
     if workload is not None and cluster_of(workload):
@@ -137,13 +139,9 @@ def _is_gated(pod: Json) -> bool:
     return bool((pod.get("spec") or {}).get("schedulingGates"))
 
 
-async def _meant(session: Session, name: str) -> str:
-    """Return a hint if the name is that of a Job; otherwise ""."""
-    try:
-        await session.client.get(JOBS, session.key(JOBS, name))
-    except ApiError:
-        return ""
-    return f'pods "{name}" not found; it is a Job: kuota logs {session.here}job/{name}'
+async def _is_job(session: Session, name: str) -> bool:
+    """Whether the name is that of a Job and of no pod."""
+    return not await exists(session, PODS, name) and await exists(session, JOBS, name)
 
 
 def _because(pod: Json) -> str:

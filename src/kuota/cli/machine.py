@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .connect import state_dir_option
+from .connect import ANSWER_S, state_dir_option
 
 if TYPE_CHECKING:
     from kuota.up.state_dir import RunningInstance, StateDir
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 STOP_S = 30.0
 """Timeout for the control plane to stop."""
-_ANSWER_S = 5.0
-"""Timeout of requests to the server. Afterwards the status is printed without its response."""
 
 
 @click.command("down")
@@ -31,6 +29,11 @@ def down(state_dir: StateDir, kill: bool) -> None:
 
     Running pods continue, and the next `kuota up` adopts them. With --kill they are stopped, too:
     SIGTERM, and SIGKILL ten seconds later.
+
+    \b
+    Examples:
+      kuota down
+      kuota down --kill
     """
 
     running = state_dir.running()
@@ -81,15 +84,20 @@ def _stop(state_dir: StateDir, running: RunningInstance) -> None:
 def status(state_dir: StateDir, output: str) -> None:
     """Show whether the control plane of this machine is running, and its address.
 
-    The exit status is 3 if it is not running.
+    The exit status is 3 if it is not running. Then the text also names the server that
+    $KUBECONFIG or ~/.kube/config selects, if there is one.
 
     \b
     Examples:
       kuota status
       eval "$(kuota status -o env)"    # configures kubectl
     """
+    from kuota.up.state_dir import default_state_dir, shared_state_dir
+
     from .output import show
 
+    if state_dir.running() is None and state_dir.root == default_state_dir().root:
+        state_dir = shared_state_dir() or state_dir
     running = state_dir.running()
     if output == "env" and running is not None:
         click.echo(f"export KUBECONFIG={shlex.quote(str(state_dir.kubeconfig))}")
@@ -103,10 +111,38 @@ def status(state_dir: StateDir, output: str) -> None:
             f"No control plane is running from {state_dir.root}. Start one with `kuota up`.",
             err=output == "env",
         )
+        if output == "text":
+            click.echo(_selected_server(), nl=False)
     else:
         _show_status(state_dir, running, shortages or ())
     if running is None:
         raise SystemExit(3)
+
+
+def _selected_server() -> str:
+    """Return a line about the server that a kubeconfig selects; "" if none does."""
+    import asyncio
+
+    from kuota.kube.config import connection
+    from kuota.kube.errors import ConfigError, KubeError
+
+    from .session import opened
+
+    async def responds() -> None:
+        async with asyncio.timeout(ANSWER_S), opened(selected):
+            pass
+
+    try:
+        selected = connection()
+    except ConfigError:
+        return ""
+    try:
+        asyncio.run(responds())
+        words = "responds"
+    except (KubeError, TimeoutError) as error:
+        words = f"does not answer: {str(error) or 'timeout'}"
+    chosen = "$KUBECONFIG" if os.environ.get("KUBECONFIG") else "~/.kube/config"
+    return f"Commands use the server that {chosen} selects, {selected.server}, which {words}.\n"
 
 
 def _facts(
@@ -164,7 +200,7 @@ def _shortages(state_dir: StateDir) -> list[Shortage] | None:
     from .session import opened
 
     async def asked() -> list[Shortage]:
-        async with asyncio.timeout(_ANSWER_S), opened(connection_to(state_dir)) as session:
+        async with asyncio.timeout(ANSWER_S), opened(connection_to(state_dir)) as session:
             return await room.found(session)
 
     try:
@@ -182,6 +218,10 @@ def backup(file: Path, state_dir: StateDir) -> None:
     The control plane may be running. FILE is a consistent snapshot that includes Secrets, so only
     you can read it; an existing backup is replaced. Tokens, logs and files of pods are not
     included. The exit status is 1 if nothing was written.
+
+    \b
+    Example:
+      kuota backup lab.backup
     """
     from kuota.server.store_copies import back_up
     from kuota.server.store_schema import StoreError

@@ -36,10 +36,14 @@ def resume() -> None:
     """Resume stopped queues or workloads."""
 
 
+def _help(words: str, example: str) -> str:
+    return f"{words}\n\n\b\nExample:\n  {example}"
+
+
 def _stops(kind: str, words: str) -> None:
     """Adds the command that stops queues of a kind."""
 
-    @command.command(kind, help=words)
+    @command.command(kind, help=_help(words, f"kuota stop {kind} team-a --keep-already-running"))
     @_NAMES
     @click.option(
         "--keep-already-running",
@@ -56,8 +60,9 @@ def _stops(kind: str, words: str) -> None:
 
 def _sets(group: click.Group, kind: str, field: Json, word: str, words: str) -> None:
     """Adds a command that sets one field and prints `word` for each object."""
+    name = "job-train-1b2c3" if kind == "workload" else "team-a"
 
-    @group.command(kind, help=words)
+    @group.command(kind, help=_help(words, f"kuota {group.name} {kind} {name}"))
     @_NAMES
     @_DRY_RUN
     @server_options

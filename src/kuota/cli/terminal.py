@@ -8,6 +8,7 @@ except for what is written with `echo_raw`, whose caller has escaped foreign tex
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Iterable
@@ -46,7 +47,14 @@ def filter_output() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, FilteredStream):
+            _replace_unknown_characters(stream)
             setattr(sys, name, FilteredStream(stream))
+
+
+def _replace_unknown_characters(stream: TextIO) -> None:
+    """Print a question mark for what the encoding of a terminal lacks, instead of failing."""
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="replace")
 
 
 def unfiltered(stream: TextIO) -> TextIO:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connect import state_dir_option
+from .connect import ANSWER_S, state_dir_option
 from .groups import CommandGroup
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def command() -> None:
     help="The uid of the user's processes. The default is the local user of that name.",
 )
 @click.option(
-    "-n", "--namespace", default="", metavar="NAME", help="The default namespace in the kubeconfig."
+    *("-n", "--namespace"),
+    default="",
+    metavar="NAME",
+    help="The default namespace in the kubeconfig. If the team has only one, it is that one.",
 )
 @click.option(
     "--server", default="", metavar="URL", help="The URL for other machines, as in `up --address`."
@@ -91,12 +94,56 @@ def create(
         raise click.ClickException(f"{out} already exists; choose another file")
     groups = [*teams, *_roles(admin=admin, manager=manager, metrics=metrics)]
     token = _given(_tokens(state_dir), user, groups, uid or _uid_of(user))
+    namespace = namespace or _only_namespace(state_dir, teams)
     content = kubeconfig.content(cluster, token, namespace)
     _warn(state_dir, user, groups)
     if out is None:
         click.echo(content, nl=False)
     else:
         _write(out, content, user, teams)
+
+
+def _only_namespace(state_dir: StateDir, teams: tuple[str, ...]) -> str:
+    """Return the namespace of the teams if there is exactly one, and otherwise say what to do.
+
+    Returns "" as well if the control plane does not run or does not respond.
+    """
+    found = _namespaces(state_dir, teams) if teams and state_dir.running() is not None else None
+    if found is None:
+        return ""
+    if len(found) == 1:
+        click.echo(f"The default namespace in the kubeconfig is {found[0]}.", err=True)
+        return found[0]
+    if found:
+        words = f"The teams have several namespaces: {', '.join(found)}. Choose a default with -n."
+    else:
+        words = f"No namespace belongs to team {teams[0]} yet. To create one, run:\n" + (
+            f"  kubectl create namespace {teams[0]}\n"
+            f"  kubectl label namespace {teams[0]} kuota.dev/team={teams[0]}"
+        )
+    click.echo(words, err=True)
+    return ""
+
+
+def _namespaces(state_dir: StateDir, teams: tuple[str, ...]) -> list[str] | None:
+    """Return the namespaces of the teams; None if the control plane does not respond."""
+    import asyncio
+
+    from kuota.kube.errors import KubeError
+    from kuota.kube.resources import NAMESPACES
+
+    from .connect import connection_to
+    from .own_namespaces import team_namespaces
+    from .session import opened
+
+    async def asked() -> list[str]:
+        async with asyncio.timeout(ANSWER_S), opened(connection_to(state_dir)) as session:
+            return team_namespaces((await session.client.list(NAMESPACES)).items, teams)
+
+    try:
+        return asyncio.run(asked())
+    except (KubeError, TimeoutError):
+        return None
 
 
 def _roles(*, admin: bool, manager: bool, metrics: bool) -> list[str]:
@@ -110,18 +157,28 @@ def _roles(*, admin: bool, manager: bool, metrics: bool) -> list[str]:
 
 
 @command.command("list")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
 @state_dir_option
-def list_(state_dir: StateDir) -> None:
-    """List the users who have tokens, and their groups. The tokens are not shown."""
-    from .output import show_table
+def list_(output: str, state_dir: StateDir) -> None:
+    """List the users who have tokens, and their groups. The tokens are not shown.
+
+    \b
+    Examples:
+      kuota token list
+      kuota token list -o json
+    """
+    from .output import FORMATS, show, show_table
 
     if not state_dir.root.exists():
         raise click.ClickException(f"{state_dir.root} does not exist: start `kuota up` first")
 
-    rows = [
-        [each.id, each.user, each.uid or "-", ",".join(each.groups) or "-"]
-        for each in _tokens(state_dir).holders()
-    ]
+    holders = _tokens(state_dir).holders()
+    if output in FORMATS:
+        facts = [(each.id, each.user, each.uid, list(each.groups)) for each in holders]
+        names = ("id", "user", "uid", "groups")
+        show([dict(zip(names, each, strict=True)) for each in facts], output)
+        return
+    rows = [[each.id, each.user, each.uid or "-", ",".join(each.groups) or "-"] for each in holders]
     show_table(["id", "user", "uid", "groups"], rows)
 
 
@@ -136,7 +193,13 @@ def list_(state_dir: StateDir) -> None:
 )
 @state_dir_option
 def revoke(user: str, id_: str, state_dir: StateDir) -> None:
-    """Revoke the tokens of USER. Their watches and sessions end; running Jobs continue."""
+    """Revoke the tokens of USER. Their watches and sessions end; running Jobs continue.
+
+    \b
+    Examples:
+      kuota token revoke ann
+      kuota token revoke --id 3f9c0a1b
+    """
     from kuota.server.tokens import TokenError
 
     if bool(user) == bool(id_):

@@ -65,6 +65,11 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
 
     Webhooks are deleted first, so that they block no requests. Running Jobs continue; pending Jobs
     stay suspended. Without --keep-crds, all objects of Kueue's kinds are deleted too.
+
+    \b
+    Examples:
+      kuota uninstall --dry-run
+      kuota uninstall --keep-crds
     """
 
     async def work(session: Session) -> int:

@@ -125,6 +125,13 @@ def command(
     processes of this machine. Running pods survive a stop of the control plane; the next start
     adopts them. Serving another address requires a certificate, because clients send tokens there.
     `kuota token` manages tokens.
+
+    \b
+    Examples:
+      kuota up                             # in the foreground, with the GPUs of this machine
+      kuota up --gpus 8 --detach           # in the background, with simulated GPUs
+      sudo kuota up --detach               # for all users of this machine: pods run as their users
+      kuota up --config kueue-config.yaml --feature-gates TopologyAwareScheduling=true
     """
     running = state_dir.running()
     if running is not None:

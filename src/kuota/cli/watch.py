@@ -46,6 +46,11 @@ def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> Non
 
     Shows the workloads of all namespaces, or of the namespace given by -n. Users who may not read
     all namespaces see the workloads of their own namespace.
+
+    \b
+    Examples:
+      kuota watch
+      kuota watch --once --no-finished | head -20
     """
 
     async def work(session: Session) -> None:
@@ -63,7 +68,6 @@ def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> Non
 
 
 async def _sees_all(session: Session) -> bool:
-
     try:
         await session.answer(listing(WORKLOADS, Selection(), limit=1))
     except Forbidden:

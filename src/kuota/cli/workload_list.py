@@ -118,6 +118,12 @@ def workload(
 
     As in kueuectl, --status finished selects SUCCEEDED and FAILED, and --status pending selects
     every workload without quota that is not finished.
+
+    \b
+    Examples:
+      kuota list
+      kuota list jobs -A --status pending
+      kuota list workload --for job/train -o yaml
     """
     only = WorkloadFilter(
         cluster_queue=clusterqueue,

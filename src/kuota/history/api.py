@@ -54,12 +54,17 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The parameters of a request."""
+    """The parameters of a request. `job` and `user` select rows of the list of jobs, if set."""
 
     period: Period
     by: By = By.TEAM
     limit: int = _LIMIT
     every: ChargePeriod = ChargePeriod.DAY
+    job: str = ""
+    user: str = ""
+
+    def selects(self, record: JobRecord) -> bool:
+        return self.job in ("", record.job) and self.user in ("", record.user)
 
 
 class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -102,7 +107,10 @@ def parse_path(given: str) -> Place | None:
 
 
 def parse_query(query: Mapping[str, str], now: float) -> Question:
-    """Return the parameters: since, until, by, limit and every. Raises Invalid with all faults."""
+    """Return the parameters: since, until, by, limit, every, job and user.
+
+    Raises Invalid with all faults.
+    """
     faults: list[FieldError] = []
     # What has not happened yet is not counted.
     until = min(_time(query, "until", now, faults), now)
@@ -121,7 +129,8 @@ def parse_query(query: Mapping[str, str], now: float) -> Question:
         faults.append(invalid("since", query.get("since", ""), reason))
     if faults:
         raise Invalid(faults)
-    return Question(Period(since, until), By(by), number, ChargePeriod(every))
+    chosen = query.get("job", ""), query.get("user", "")
+    return Question(Period(since, until), By(by), number, ChargePeriod(every), *chosen)
 
 
 def document(place: Place, question: Question, records: Iterable[JobRecord]) -> Json:
@@ -164,7 +173,7 @@ def _head(place: Place, question: Question) -> Json:
 
 def _jobs(question: Question, records: Iterable[JobRecord]) -> Json:
     until, limit = question.period.until, question.limit
-    rows = [each for each in merged(records) if each.begun < until]
+    rows = [each for each in merged(records) if each.begun < until and question.selects(each)]
     rows.sort(key=lambda each: (-(each.finished or until), -each.submitted))
     items = [msgspec.to_builtins(_row(each, question.period)) for each in rows[:limit]]
     return {"items": items, "remaining": max(0, len(rows) - limit)}

@@ -85,3 +85,18 @@ def default_state_dir() -> StateDir:
     if not base and os.geteuid() == 0:
         return StateDir(SYSTEM_STATE)
     return StateDir(Path(base or Path.home() / ".local" / "state") / "kuota")
+
+
+def shared_state_dir() -> StateDir | None:
+    """The state directory of root's control plane, if it runs and the user has chosen no other.
+
+    Local users may use its socket, which identifies them. None if there is no such control plane.
+    """
+    state_dir = StateDir(SYSTEM_STATE)
+    try:
+        owner = state_dir.root.stat().st_uid
+    except OSError:
+        return None
+    if os.environ.get(ENVIRONMENT) or owner != 0 or state_dir.running() is None:
+        return None
+    return state_dir
