@@ -78,3 +78,12 @@ def test_a_pod_set_group_needs_a_word_and_a_level(value: str) -> None:
     kinds = {"Forbidden", "Invalid"} if value == "2" else {"Forbidden"}
     path = f"spec.template.metadata.annotations[{key}]"
     assert {(path, kind) for kind in kinds} == said(job_faults(obj))
+
+
+def test_a_job_that_is_being_stopped_counts_as_running() -> None:
+    equal = f"{PREFIX}job-completions-equal-parallelism"
+    stopping = {f"{PREFIX}stopping": "true"}
+    indexed = {"completionMode": "Indexed"}
+    old, new = job(indexed, annotations=stopping), job(indexed, annotations=stopping | {equal: "1"})
+    assert {(f"metadata.annotations[{equal}]", "Forbidden")} == said(job_faults(new, old))
+    assert [] == job_faults(job(indexed, annotations={equal: "1"}), job(indexed))

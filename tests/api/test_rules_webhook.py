@@ -24,6 +24,7 @@ from kuota.api.rules import webhook_faults, webhook_warnings
 ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
 BOOST = "kueue.x-k8s.io/priority-boost"
 GATED = "kueue.x-k8s.io/admission-gated-by"
+REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 FIRST = "spec.resourceGroups[0].flavors[0].resources[0]"
 
 
@@ -155,6 +156,7 @@ SLICES = [
     ({"podSetSliceRequiredTopology": "rack"}, "Required"),
     ({"podSetSliceRequiredTopology": "rack", "podSetSliceSize": 0}, "Invalid"),
     ({"podSetSliceSize": 2}, "Forbidden"),
+    ({"podSetSliceSize": 0}, "Forbidden"),
 ]
 
 
@@ -240,3 +242,25 @@ def test_an_elastic_workload_cannot_have_a_minimum() -> None:
     assert [] == webhook_faults(obj)
     elastic = spoilt(obj, "metadata.annotations", ELASTIC)
     assert {("spec.podSets", "Invalid")} == said(webhook_faults(elastic))
+
+
+def test_assignments_are_checked_only_while_quota_is_reserved() -> None:
+    obj = admitted()
+    obj["status"]["admission"]["podSetAssignments"][0]["name"] = "other"
+    path = "status.admission.podSetAssignments[0].name"
+    assert {(path, "NotFound")} == said(webhook_faults(obj))
+    assert [] == webhook_faults(spoilt(obj, "status.conditions", []))
+
+
+def test_nodes_may_be_assigned_later_only_with_topology_aware_scheduling() -> None:
+    old = admitted()
+    nodes = {"levels": ["host"], "slices": []}
+    new = spoilt(old, "status.admission.podSetAssignments.0.topologyAssignment", nodes)
+    assert [] == webhook_faults(new, old)
+    without = Gates.of({"TopologyAwareScheduling": False}, check=False)
+    assert {("status.admission", "Invalid")} == said(webhook_faults(new, old, without))
+
+
+def test_a_replacement_slice_may_choose_its_cluster_even_if_it_names_no_old_slice() -> None:
+    old = spoilt(workload(), "metadata.annotations", {REPLACES: ""})
+    assert [] == webhook_faults(spoilt(old, "status", {"clusterName": "any"}), old)

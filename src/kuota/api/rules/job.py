@@ -12,11 +12,11 @@ from typing import Any
 
 from ..base import Json
 from ..faults import FieldError, forbidden, invalid, type_invalid
-from ..gates import DEFAULT_GATES, Gates
-from .job_common import Supported, common_faults, common_update_faults
+from ..gates import DEFAULT_GATES, Gate, Gates
+from .job_common import Supported, common_faults, common_update_faults, suspended
 from .metadata import PREFIX, annotation, annotation_path, elastic, string_map_faults
 from .report import child, integer, mapping, truth, whole
-from .topology import PREFERRED, REQUIRED, topology_faults
+from .topology import PREFERRED, REQUIRED, request_faults, size_faults
 
 MIN_PARALLELISM = f"{PREFIX}job-min-parallelism"
 EQUAL_COMPLETIONS = f"{PREFIX}job-completions-equal-parallelism"
@@ -65,9 +65,8 @@ def _faults(obj: Json, old: Json | None, gates: Gates, default_queue: bool) -> I
     if old is None or annotation(old, MIN_PARALLELISM) != annotation(obj, MIN_PARALLELISM):
         yield from _minimum_faults(obj, gates)
     yield from _completions_faults(obj)
-    metadata = child(obj, "spec", "template", "metadata")
-    yield from topology_faults(metadata, _TEMPLATE, pod_count(obj), gates)
-    yield from _elastic_faults(obj, gates)
+    if gates.on(Gate.TopologyAwareScheduling):
+        yield from _topology_faults(obj, gates)
 
 
 def _type_faults(obj: Json) -> Iterator[FieldError]:
@@ -116,15 +115,24 @@ def _completions_faults(obj: Json) -> Iterator[FieldError]:
             yield invalid("spec.completions", spec.get("completions"), message)
 
 
+def _topology_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    """Yield the faults of the topology request. Kueue stops at the first step that has some."""
+    metadata = child(obj, "spec", "template", "metadata")
+    steps = (
+        request_faults(metadata, _TEMPLATE, gates),
+        _elastic_faults(obj, gates),
+        size_faults(metadata, _TEMPLATE, pod_count(obj)),
+    )
+    yield from next(filter(None, map(list, steps)), ())
+
+
 def _elastic_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
-    if not elastic(obj, gates):
-        return
     annotations = child(obj, "spec", "template", "metadata", "annotations")
-    for key in (REQUIRED, PREFERRED):
-        if key in annotations:
-            message = "does not go with an elastic job, whose pods come and go"
-            # Kueue reports this key after a dot, not in brackets.
-            yield forbidden(f"{_TEMPLATE}.annotations.{key}", message, "remove one of the two")
+    key = next((each for each in (REQUIRED, PREFERRED) if each in annotations), None)
+    if key is not None and elastic(obj, gates):
+        message = "does not go with an elastic job, whose pods come and go"
+        # Kueue reports this key after a dot, not in brackets.
+        yield forbidden(f"{_TEMPLATE}.annotations.{key}", message, "remove one of the two")
 
 
 def _update_faults(obj: Json, old: Json) -> Iterator[FieldError]:
@@ -134,7 +142,7 @@ def _update_faults(obj: Json, old: Json) -> Iterator[FieldError]:
     if resized and running and annotation(old, MIN_PARALLELISM) is not None:
         message = "cannot change while a job with partial admission runs"
         yield forbidden("spec.parallelism", message, "suspend the job first")
-    if running and spec.get("suspend") is not True and _equal(obj) != _equal(old):
+    if not suspended(old) and not suspended(obj) and _equal(obj) != _equal(old):
         message = "cannot be switched while the job runs"
         yield forbidden(annotation_path(EQUAL_COMPLETIONS), message, "suspend the job first")
 

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from .. import names
 from ..base import Json
-from ..faults import FieldError, duplicate, forbidden, invalid, malformed, required, too_many
+from ..faults import FieldError, duplicate, forbidden, invalid, malformed, required
 from ..gates import Gate, Gates
 from .metadata import PREFIX
-from .report import integer, mapping, string_map, text, truth, whole
+from .report import mapping, string_map, truth, whole
 
 REQUIRED = f"{PREFIX}podset-required-topology"
 PREFERRED = f"{PREFIX}podset-preferred-topology"
@@ -24,21 +24,54 @@ SLICE_LAYERS = f"{PREFIX}podset-slice-required-topology-constraints"
 GROUP_NAME = f"{PREFIX}podset-group-name"
 _MODES = (REQUIRED, PREFERRED, UNCONSTRAINED)
 _MAX_LAYERS = 3
+_INT32 = range(-(2**31), 2**31)
+
+
+class _Layer(msgspec.Struct):
+    """One layer of slices, as Kueue decodes it."""
+
+    topology: str = ""
+    size: Annotated[int, msgspec.Meta(ge=_INT32.start, lt=_INT32.stop)] = 0
+
+
+_LAYERS: msgspec.json.Decoder[list[_Layer | None] | None] = msgspec.json.Decoder(
+    list[_Layer | None] | None
+)
 
 
 def topology_faults(
     metadata: Any, path: str, pods: int | None, gates: Gates
 ) -> Iterator[FieldError]:
     """Yield the faults of the metadata of a pod template at `path`. `pods` is its pod count."""
-    if not gates.on(Gate.TopologyAwareScheduling):
-        return
+    yield from request_faults(metadata, path, gates)
+    yield from size_faults(metadata, path, pods)
+
+
+def request_faults(metadata: Any, path: str, gates: Gates) -> Iterator[FieldError]:
+    """Yield the faults that do not depend on the number of pods."""
     annotations = string_map(mapping(metadata).get("annotations"))
     at = f"{path}.annotations"
     yield from _mode_faults(annotations, at)
     yield from _slice_faults(annotations, at)
-    yield from _group_faults(annotations, at)
+    yield from _group_faults(annotations, at, gates)
     yield from _layers_faults(annotations, at, gates)
-    yield from _bound_faults(annotations, at, pods)
+
+
+def size_faults(metadata: Any, path: str, pods: int | None) -> Iterator[FieldError]:
+    """Yield a fault for each slice that is larger than the pod set."""
+    if pods is None:
+        return
+    annotations = string_map(mapping(metadata).get("annotations"))
+    layers = _layers(annotations.get(SLICE_LAYERS, ""))
+    sizes = {
+        SLICE_SIZE: _int32(annotations.get(SLICE_SIZE, "")),
+        SLICE_LAYERS: layers[0].size if layers else None,
+    }
+    for key, size in sizes.items():
+        if size is not None and size > pods:
+            # Kueue's text, because tools look for it.
+            message = f'Invalid value: "{size}": must not be greater than pod set count {pods}'
+            yield invalid(f"{path}.annotations[{key}]", size, message, f"use {pods} or less")
 
 
 class GroupMember(NamedTuple):
@@ -100,8 +133,6 @@ def _mode_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
 def _slice_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
     size, level = annotations.get(SLICE_SIZE), annotations.get(SLICE_REQUIRED)
     path = f"{at}[{SLICE_SIZE}]"
-    if SLICE_LAYERS in annotations:
-        return
     if size is None:
         if level is not None:
             yield required(path, "a slice level needs a slice size", f"set {SLICE_SIZE}")
@@ -113,21 +144,27 @@ def _slice_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
 
 
 def _size_faults(size: str, path: str) -> Iterator[FieldError]:
-    number = whole(size)
-    if number is None or number >= 2**31:
+    number = _int32(size)
+    if number is None:
         yield invalid(path, size, "must be a whole number of 32 bits")
     elif number < 1:
         yield invalid(path, size, f"must be 1 or more, is {number}")
 
 
-def _group_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
+def _int32(value: str) -> int | None:
+    number = whole(value)
+    return number if number is not None and number in _INT32 else None
+
+
+def _group_faults(annotations: dict[str, str], at: str, gates: Gates) -> Iterator[FieldError]:
     group = annotations.get(GROUP_NAME)
     if group is None:
         return
     path = f"{at}[{GROUP_NAME}]"
     if group.isascii() and group.isdigit():
         yield invalid(path, group, "must not be a number", "use a word, such as workers")
-    for key in (SLICE_SIZE, SLICE_REQUIRED, SLICE_LAYERS):
+    layers = (SLICE_LAYERS,) if gates.on(Gate.TASMultiLayerTopology) else ()
+    for key in (SLICE_SIZE, SLICE_REQUIRED, *layers):
         if key in annotations:
             yield forbidden(path, f"does not go with {key}", "keep one of the two")
     if REQUIRED not in annotations and PREFERRED not in annotations:
@@ -150,30 +187,26 @@ def _layers_faults(annotations: dict[str, str], at: str, gates: Gates) -> Iterat
     if layers is None:
         fix = 'write it like [{"topology": "example.com/rack", "size": 8}]'
         yield invalid(path, value, "must be a JSON list of objects with topology and size", fix)
-    elif not layers:
-        yield invalid(path, value, "must have at least one layer", "remove the annotation")
-    elif len(layers) > _MAX_LAYERS:
-        yield too_many(path, len(layers), f"has {len(layers)} layers, at most 3 are allowed")
+    elif not 1 <= len(layers) <= _MAX_LAYERS:
+        message = f"must have 1 to {_MAX_LAYERS} layers, has {len(layers)}"
+        yield invalid(path, value, message, "" if layers else "remove the annotation")
     else:
         yield from _layer_faults(layers, path)
 
 
-def _layers(value: str) -> list[dict[str, Any]] | None:
+def _layers(value: str) -> list[_Layer] | None:
+    """Decode the layers. Return None if the text is not a list of layers."""
     try:
-        decoded = msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeError):
+        return [each or _Layer() for each in _LAYERS.decode(value) or ()]
+    except (msgspec.MsgspecError, UnicodeError):
         return None
-    if not isinstance(decoded, list) or not all(isinstance(each, dict) for each in decoded):
-        return None
-    return decoded
 
 
-def _layer_faults(layers: list[dict[str, Any]], path: str) -> Iterator[FieldError]:
+def _layer_faults(layers: list[_Layer], path: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     above: int | None = None
     for index, layer in enumerate(layers):
-        level, size = text(layer.get("topology")), integer(layer.get("size")) or 0
-        at = f"{path}[{index}]"
+        level, size, at = layer.topology, layer.size, f"{path}[{index}]"
         yield from malformed(f"{at}.topology", level, names.qualified_name(level))
         if level in seen:
             yield duplicate(f"{at}.topology", level, f"level {level} is listed twice")
@@ -183,23 +216,4 @@ def _layer_faults(layers: list[dict[str, Any]], path: str) -> Iterator[FieldErro
         elif above is not None and above % size:
             message = f"{size} does not divide {above}, the size of the layer above"
             yield invalid(f"{at}.size", size, message)
-        above = size if size >= 1 else None
-
-
-def _bound_faults(annotations: dict[str, str], at: str, pods: int | None) -> Iterator[FieldError]:
-    if pods is None:
-        return
-    key = SLICE_LAYERS if SLICE_LAYERS in annotations else SLICE_SIZE
-    value = annotations.get(key)
-    if value is None:
-        return
-    size = _outermost_size(value) if key == SLICE_LAYERS else whole(value)
-    if size is not None and size > pods:
-        # Kueue's text, because tools look for it.
-        message = f'Invalid value: "{size}": must not be greater than pod set count {pods}'
-        yield invalid(f"{at}[{key}]", value, message, f"use {pods} or less")
-
-
-def _outermost_size(value: str) -> int | None:
-    layers = _layers(value)
-    return integer(layers[0].get("size")) if layers else None
+        above = size

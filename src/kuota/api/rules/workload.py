@@ -77,7 +77,7 @@ def _slice_faults(request: Json, path: str) -> Iterator[FieldError]:
     if size is not None and level is None:
         fix = "set podSetSliceRequiredTopology, or remove podSetSliceSize"
         yield forbidden(at, "a slice size needs a level that holds the slice", fix)
-    if size is not None and (integer(size) or 0) <= 0:
+    elif size is not None and (integer(size) or 0) <= 0:
         yield invalid(at, size, f"must be 1 or more, is {size}")
     field = "podsetSliceRequiredTopologyConstraints"
     for at, each in objects(request.get(field), f"{path}.{field}"):

@@ -51,7 +51,8 @@ def status_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[FieldEr
     if _lacks_admission(obj) and not (old is not None and _lacks_admission(old)):
         fix = "set status.admission together with the condition"
         yield required("status.admission", "must be set while QuotaReserved is True", fix)
-    yield from _assignment_faults(child(status, "admission"), counts)
+    if reserved(obj):
+        yield from _assignment_faults(child(status, "admission"), counts)
     yield from condition_faults(status.get("conditions"), "status.conditions")
     yield from _reclaimable_faults(obj, old, counts, gates)
     for path, update in pod_set_updates(status):

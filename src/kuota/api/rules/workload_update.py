@@ -23,7 +23,7 @@ def update_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
         yield from _pod_set_faults(obj, old, gates)
     if reserved(old) and reserved(obj):
         yield from _reclaimable_faults(obj, old, gates)
-    yield from _admission_faults(child(obj, "status"), child(old, "status"))
+    yield from _admission_faults(child(obj, "status"), child(old, "status"), gates)
     yield from _check_faults(child(obj, "status"), child(old, "status"))
     yield from _cluster_faults(obj, old, gates)
     yield from gated_by_update_faults(obj, old, gates)
@@ -77,11 +77,15 @@ def _scaled_down(obj: Json, name: str, gates: Gates) -> bool:
     return pod_set_counts(obj).get(name, 0) < admitted.get(name, 0)
 
 
-def _admission_faults(status: Json, old: Json) -> Iterator[FieldError]:
+def _admission_faults(status: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
     before, after = old.get("admission"), status.get("admission")
     if before is None or after is None:
         return
-    if not same(_settled(mapping(before)), _settled(mapping(after))):
+    if gates.on(Gate.TopologyAwareScheduling):
+        unchanged = same(_settled(mapping(before)), _settled(mapping(after)))
+    else:
+        unchanged = same(before, after)
+    if not unchanged:
         fix = "evict the workload first: an admission is taken back, never rewritten"
         yield immutable("status.admission", after, "once it is set", fix)
 
@@ -124,4 +128,4 @@ def _cluster_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
 
 def _replaces_slice(obj: Json, gates: Gates) -> bool:
     on = gates.on(Gate.ElasticJobsViaWorkloadSlices)
-    return on and bool(annotation(obj, REPLACEMENT_FOR))
+    return on and annotation(obj, REPLACEMENT_FOR) is not None
