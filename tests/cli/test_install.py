@@ -61,6 +61,46 @@ def test_a_bad_configuration_is_reported_with_all_its_faults(tmp_path: Path) -> 
     assert "Nothing was installed" in done.output
 
 
+def reviewed_kinds(*words: str) -> set[str]:
+    """The kinds that the mutating webhooks of an installation review."""
+    listed = json.loads(kuota("install", "--dry-run", "-o", "json", *words).stdout)
+    (found,) = (e for e in listed["items"] if e["kind"] == "MutatingWebhookConfiguration")
+    return {each["name"].removesuffix(".kb.io")[1:] for each in found["webhooks"]}
+
+
+def test_kinds_are_chosen_by_their_names_or_those_of_their_integrations() -> None:
+    kueues = {"clusterqueue", "resourceflavor", "workload"}
+    words = "--kinds", "job, JobSet,kubeflow.org/pytorchjob,Job"
+    assert kueues | {"job", "jobset", "pytorchjob"} == reviewed_kinds(*words)
+    listed = json.loads(kuota("install", "--dry-run", "-o", "json", *words).stdout)
+    (config,) = (e for e in listed["items"] if e["metadata"]["name"] == "kueue-manager-config")
+    (text,) = config["data"].values()
+    frameworks = ["batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/pytorchjob"]
+    assert frameworks == yaml.safe_load(text)["integrations"]["frameworks"]
+
+
+def test_all_unknown_kinds_are_named() -> None:
+    done = kuota("install", "--dry-run", "--kinds", "Job,Jobb,nothing")
+    assert (2, True) == (done.exit_code, "unknown job kind Jobb, nothing; use Job," in done.output)
+    empty = kuota("install", "--dry-run", "--kinds", " , ")
+    assert (2, True) == (empty.exit_code, "no job kind is named" in empty.output)
+
+
+def test_an_alpha_kind_needs_its_feature_gate() -> None:
+    spark = "--kinds", "SparkApplication"
+    done = kuota("install", "--dry-run", *spark)
+    assert (1, True) == (done.exit_code, "SparkApplicationIntegration" in done.output)
+    gates = "--feature-gates", "SparkApplicationIntegration=true"
+    assert "sparkapplication" in reviewed_kinds(*spark, *gates)
+
+
+def test_kinds_are_named_in_the_configuration_or_as_an_option(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
+    done = kuota("install", "--dry-run", "--config", str(config), "--kinds", "Job")
+    assert (2, True) == (done.exit_code, "integrations.frameworks of" in done.output)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -297,8 +297,7 @@ async def token_of(client: Client) -> str:
 
 
 def started(folder: Path, kubeconfig: Path, log: int) -> subprocess.Popen[bytes]:
-    """The program that the image starts, with the arguments of Kueue's own Deployment."""
-    config = folder / "config.yaml"
+    """The program that the image starts, with a small configuration."""
     wanted = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -307,6 +306,12 @@ def started(folder: Path, kubeconfig: Path, log: int) -> subprocess.Popen[bytes]
         "webhook": {"host": "127.0.0.1", "port": free_port()},
         "visibilityServer": {"bindAddress": "127.0.0.1", "bindPort": free_port()},
     }
+    return launched(folder, kubeconfig, log, wanted)
+
+
+def launched(folder: Path, kubeconfig: Path, log: int, wanted: Json) -> subprocess.Popen[bytes]:
+    """The program that the image starts, with the arguments of Kueue's own Deployment."""
+    config = folder / "config.yaml"
     config.write_text(json.dumps(wanted))
     arguments = [f"--config={config}", "--zap-log-level=2", f"--kubeconfig={kubeconfig}"]
     return subprocess.Popen(

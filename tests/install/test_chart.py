@@ -12,8 +12,9 @@ from install.helm import CHART, helm, rendered, template
 from kuota import __version__
 from kuota.api.base import Json
 from kuota.api.manifest_yaml import load_all
+from kuota.install.configuration import CONFIG, configuration
 from kuota.install.objects import objects
-from kuota.install.settings import CONFIG, VALUES, Settings, Unusable, settings
+from kuota.install.settings import VALUES, Settings, Unusable, settings
 
 _KEEP = {"helm.sh/resource-policy": "keep"}
 
@@ -53,7 +54,7 @@ def test_another_namespace_is_meant_everywhere() -> None:
 
 
 def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
-    config = CONFIG.replace("- batch/job", "- batch/job\n  - pod\n  - statefulset")
+    config = configuration(["batch/job", "kubeflow.org/pytorchjob", "statefulset"])
     config += "managedJobsNamespaceSelector:\n  matchLabels:\n    team: blue\n"
     (tmp_path / "config.yaml").write_text(config)
     settings = Settings(
@@ -67,6 +68,7 @@ def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
         service_monitor=True,
         network_policy=False,
         reinvocation="IfNeeded",
+        queue_name_policy=True,
         dashboard=True,
         dashboard_actions=True,
     )
@@ -82,7 +84,7 @@ def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
             *("--set", "controllerManager.featureGates[1].name=LocalQueueMetrics"),
             *("--set", "controllerManager.featureGates[1].enabled=true"),
             *("--set", "enableVisibilityAPF=false,enablePrometheus=true"),
-            *("--set", "networkPolicy.enabled=false"),
+            *("--set", "networkPolicy.enabled=false,queueNamePolicy.enabled=true"),
             *("--set", "dashboard.enabled=true,dashboard.actions=true"),
             *("--set", "mutatingWebhook.reinvocationPolicy=IfNeeded"),
             "--set-file",

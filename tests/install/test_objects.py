@@ -15,13 +15,12 @@ from kuota.bridge.jobs.kind import JobKind, referred
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.control.checks.multikueue.objects import CLUSTER_PROFILES
 from kuota.controller import history as history_part
+from kuota.install.configuration import CONFIG, DEFAULT_KINDS, configuration
 from kuota.install.deployment import DIGEST, SECRET
 from kuota.install.objects import definitions, hooks, objects, parts, resource_of
 from kuota.install.rbac import history_roles
-from kuota.install.settings import CONFIG, CONTROLLER, NAMESPACE, Settings, Unusable, settings
+from kuota.install.settings import CONTROLLER, NAMESPACE, Settings, Unusable, settings
 from kuota.kube.resources import ALL, key_of
-
-_JOB_VERBS = ("get", "list", "watch", "patch", "delete")
 
 
 def named(kind: str, name: str, chosen: Settings | None = None) -> Json:
@@ -237,16 +236,22 @@ def test_the_controller_has_rights_on_kinds_that_its_code_knows() -> None:
     [each for each in BUILT_IN if each.objects == each.group_kind],
     ids=lambda kind: kind.framework,
 )
-def test_the_controller_may_queue_every_kind_of_job(kind: JobKind) -> None:
+def test_the_controller_may_do_with_each_kind_of_job_what_it_needs(kind: JobKind) -> None:
     granted = {
         (resource, verb)
         for rule in rules_of("kueue-manager-role")
         if rule["apiGroups"] == [kind.gvk.group] and "resourceNames" not in rule
         for resource in rule["resources"]
         for verb in rule["verbs"]
+        if resource.partition("/")[0] == kind.plural
     }
-    assert {(kind.plural, verb) for verb in _JOB_VERBS} <= granted
-    assert {(f"{kind.plural}/status", "patch"), (f"{kind.plural}/finalizers", "update")} <= granted
+    needed = {(kind.plural, verb) for verb in ("get", "list", "watch")}
+    if kind.queued:
+        needed |= {(kind.plural, verb) for verb in ("patch", "delete")}
+        needed.add((f"{kind.plural}/finalizers", "update"))
+    if kind.queued and kind.dispatch() is not None:
+        needed.add((f"{kind.plural}/status", "patch"))
+    assert needed == granted
 
 
 def test_roles_of_teams_hold_nothing_that_sets_quota() -> None:
@@ -265,11 +270,43 @@ def webhooks(chosen: Settings) -> dict[str, Json]:
     }
 
 
+KUEUES_KINDS = {
+    *("Job", "MPIJob", "RayJob", "RayCluster", "RayService", "JobSet", "AppWrapper", "TrainJob"),
+    *("Pod", "Deployment", "StatefulSet", "LeaderWorkerSet"),
+}
+"""The kinds that the configuration of Kueue's manifests enables."""
+
+
+def kinds_of(chosen: Settings) -> set[str]:
+    """The job kinds that webhooks review, in lower case."""
+    return {name.removesuffix(".kb.io")[1:] for name in webhooks(chosen)} - {
+        *("clusterqueue", "cohort", "resourceflavor", "workload")
+    }
+
+
+def test_the_kinds_of_kueues_manifests_are_queued_by_default() -> None:
+    config, _ = checked(CONFIG)
+    assert config.integrations is not None
+    assert list(DEFAULT_KINDS) == config.integrations.frameworks
+    assert {each.lower() for each in KUEUES_KINDS} == kinds_of(Settings())
+    for name, each in webhooks(Settings()).items():
+        assert ("Fail", False) == (each["failurePolicy"], "matchConditions" in each), name
+
+
 def test_only_configured_kinds_of_jobs_are_asked_about() -> None:
-    assert {"mjob.kb.io", "vjob.kb.io"} <= webhooks(Settings()).keys()
-    assert "mpod.kb.io" not in webhooks(Settings())
-    chosen = Settings(config=CONFIG.replace("- batch/job", "- batch/job\n  - pod"))
-    assert "mpod.kb.io" in webhooks(chosen)
+    assert {"job"} == kinds_of(Settings(config=configuration(["batch/job"])))
+
+
+@pytest.mark.parametrize(
+    "parent", [each.framework for each in BUILT_IN if "pod" in each.requires], ids=str
+)
+def test_pods_are_asked_about_if_another_kind_gates_them_and_then_only_those(parent: str) -> None:
+    found = webhooks(Settings(config=configuration([parent])))
+    for name in ("mpod.kb.io", "vpod.kb.io"):
+        (condition,) = found[name]["matchConditions"]
+        assert "kueue.x-k8s.io/pod-suspending-parent" in condition["expression"]
+    both = webhooks(Settings(config=configuration([parent, "pod"])))
+    assert "matchConditions" not in both["mpod.kb.io"]
 
 
 def test_nothing_is_asked_about_jobs_in_namespaces_that_are_not_managed() -> None:

@@ -15,6 +15,7 @@ import click
 
 from kuota.api.base import Json, Key
 from kuota.api.faults import Invalid
+from kuota.install.configuration import UnknownKinds, configuration, frameworks_named
 from kuota.install.objects import DEPLOYMENTS, definitions, hooks, objects, parts, resource_of
 from kuota.install.settings import CONTROLLER, SELECTED, Settings, Unusable, settings
 from kuota.kube.errors import ApiError, NotFound
@@ -46,6 +47,12 @@ _OUTCOMES = ("created", "configured", "unchanged", "failed")
     help="The number of replicas. The default is 2.",
 )
 @click.option("--config", type=click.File(), metavar="FILE", help="A configuration file of Kueue.")
+@click.option(
+    "--kinds",
+    default="",
+    metavar="KIND,…",
+    help="The job kinds to queue, such as Job,JobSet,Pod. The default is Kueue's list.",
+)
 @click.option(
     "--feature-gates", default="", metavar="NAME=BOOL,…", help="Feature gates, as for Kueue."
 )
@@ -92,6 +99,7 @@ def command(
     Examples:
       kuota install --dry-run | less
       kuota install --image registry.example/kuota:0.1.0
+      kuota install --kinds Job,JobSet,RayJob
       kuota install --set enablePrometheus=true --set controllerManager.replicas=3
     """
     settings = _settings(choice.namespace, **chosen)
@@ -113,12 +121,18 @@ def _settings(
     image: str,
     replicas: int | None,
     config: TextIO | None,
+    kinds: str,
     feature_gates: str,
     values: tuple[str, ...],
 ) -> Settings:
     """Return the settings from the options. Raises ClickException if they are invalid."""
     from kuota.api.config.load import checked
 
+    if config is not None and kinds:
+        raise click.UsageError(
+            "--kinds changes the default configuration, and --config replaces it; name the kinds "
+            f"in integrations.frameworks of {config.name} instead"
+        )
     repository, tag = _image(image)
     chosen = {
         "namespace": namespace,
@@ -126,7 +140,7 @@ def _settings(
         "tag": tag,
         "replicas": replicas,
         "feature_gates": feature_gates,
-        "config": config.read() if config is not None else "",
+        "config": config.read() if config is not None else _with_kinds(kinds),
     }
     given = {name: value for name, value in chosen.items() if value not in ("", None)}
     try:
@@ -135,10 +149,19 @@ def _settings(
     except Unusable as error:
         raise click.UsageError(str(error)) from None
     except Invalid as error:
-        where = config.name if config is not None else "--feature-gates"
+        options = "--kinds, --feature-gates" if kinds else "--feature-gates"
+        where = config.name if config is not None else options
         faults = "\n".join(f"{where}: {each}" for each in error.errors)
         raise click.ClickException(f"{faults}\nNothing was installed.") from None
     return made
+
+
+def _with_kinds(kinds: str) -> str:
+    """Return the default configuration with these job kinds; "" if none are named."""
+    try:
+        return configuration(frameworks_named(kinds)) if kinds else ""
+    except UnknownKinds as error:
+        raise click.UsageError(f"--kinds: {error}") from None
 
 
 def _image(image: str) -> tuple[str, str]:
@@ -201,7 +224,7 @@ class Installing:
         if timeout_s is not None and not await self._there(timeout_s):
             click.echo(
                 "The webhooks were not changed, because without the controller they would "
-                "reject all Jobs. Check the pods, and install again.",
+                "reject new jobs and pods. Check the pods of Kuota, and install again.",
                 err=True,
             )
             return FAILED

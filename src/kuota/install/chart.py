@@ -18,7 +18,7 @@ import yaml
 from kuota.api.base import Json
 from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.webhook.manifests import configurations
-from kuota.webhook.targets import targets
+from kuota.webhook.targets import requiring, targets
 
 from .conditional import conditional
 from .dashboard import dashboard
@@ -28,7 +28,7 @@ from .history import history, history_api_service
 from .monitoring.objects import grafana_dashboards, prometheus_rule
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor
 from .objects import definitions
-from .queue_policy import queue_policy
+from .queue_policy import QUEUEABLE, policy, queue_policy
 from .rbac import controller_roles, people_roles
 from .settings import LABELS, Settings
 
@@ -37,6 +37,7 @@ _NAMESPACE = "release-namespace"
 _RELEASE = "{{ .Release.Namespace }}"
 _SELECTOR = {"matchLabels": {"kuota.dev/chart": "selector"}}
 _REINVOCATION = "ReinvocationValue"
+_RESOURCES = "QueueableResources"
 
 Made = Callable[[Settings], Iterable[Json]]
 
@@ -108,32 +109,59 @@ def _kept(definition: Json) -> Json:
 
 def _webhooks() -> str:
     """All webhooks, each under the condition that the configuration enables its integration."""
-    made = configurations(
-        _NAMESPACE,
-        WEBHOOK_SERVICE,
-        tuple(FRAMEWORKS),
-        namespace_selector=_SELECTOR,
-        reinvocation=_REINVOCATION,
-    )
-    frameworks = {each.kind.lower(): each.framework for each in targets()}
     parts = [_VARIABLES]
-    for configuration in made:
-        parts.append("---\n" + _configuration(configuration, frameworks))
+    implied = _implied_webhooks()
+    frameworks = {each.kind.lower(): each.framework for each in targets()}
+    for configuration in _all_webhooks(FRAMEWORKS):
+        parts.append("---\n" + _configuration(configuration, frameworks, implied))
     return "".join(parts).replace(_NAMESPACE, _RELEASE)
 
 
+def _all_webhooks(frameworks: Iterable[str]) -> list[Json]:
+    return configurations(
+        _NAMESPACE,
+        WEBHOOK_SERVICE,
+        tuple(frameworks),
+        namespace_selector=_SELECTOR,
+        reinvocation=_REINVOCATION,
+    )
+
+
+def _implied_webhooks() -> dict[str, Json]:
+    """The webhooks of integrations that only others require, by name."""
+    required = {name for name in FRAMEWORKS if requiring(name)}
+    named = {
+        f"{letter}{FRAMEWORKS[each].kind.lower()}.kb.io" for each in required for letter in "mv"
+    }
+    made = _all_webhooks(name for name in FRAMEWORKS if name not in required)
+    found = [each for configuration in made for each in configuration["webhooks"]]
+    return {each["name"]: each for each in found if each["name"] in named}
+
+
 def _queue_policy() -> str:
-    """The policy and its binding, which selects the managed namespaces of the configuration."""
-    *others, binding = queue_policy(Settings(queue_name_policy=True))
+    """The policy and its binding, for the kinds and the managed namespaces of the configuration."""
+    *_, binding = queue_policy(Settings(queue_name_policy=True))
     selected = binding["spec"]["matchResources"] | {"namespaceSelector": _SELECTOR}
     binding = binding | {"spec": binding["spec"] | {"matchResources": selected}}
-    text = dumped([*others, binding])
+    text = dumped([policy([_RESOURCES]), binding])
     at = _yaml(_SELECTOR).replace("\n", "\n      ").rstrip(" ")
-    assert at in text
-    return _conditional(
-        ".Values.queueNamePolicy.enabled",
-        _VARIABLES + text.replace(at, "{{- toYaml $selector | nindent 6 }}\n"),
-    )
+    for placeholder, value in (
+        (at, "{{- toYaml $selector | nindent 6 }}\n"),
+        (f"'{_RESOURCES}'", '{{ join ", " $resources }}'),
+    ):
+        assert placeholder in text
+        text = text.replace(placeholder, value)
+    return _conditional(".Values.queueNamePolicy.enabled", _VARIABLES + _queueable() + text)
+
+
+def _queueable() -> str:
+    """Assign the resources that users can queue, as literals of CEL, to a variable."""
+    lines = ["{{- $resources := list }}\n"]
+    for framework, resources in QUEUEABLE.items():
+        listed = " ".join(f"\"'{each}'\"" for each in resources)
+        added = f"{{{{- $resources = concat $resources (list {listed}) }}}}\n"
+        lines.append(_conditional(f'has "{framework}" $frameworks', added))
+    return "".join(lines)
 
 
 def _dashboard() -> str:
@@ -257,18 +285,30 @@ _VARIABLES = """\
 """
 
 
-def _configuration(configuration: Json, frameworks: dict[str, str]) -> str:
+def _configuration(
+    configuration: Json, frameworks: dict[str, str], implied: dict[str, Json]
+) -> str:
     whole = configuration | {"metadata": configuration["metadata"] | {"labels": LABELS}}
     webhooks = whole.pop("webhooks")
     text = _yaml(whole) + "webhooks:\n"
     for each in webhooks:
-        kind = each["name"].removesuffix(".kb.io")[1:]
-        entry = _yaml([each])
-        entry = entry.replace(_yaml(_SELECTOR).replace("\n", "\n    ").rstrip(" "), _SELECTED)
-        entry = entry.replace(_REINVOCATION, "{{ .Values.mutatingWebhook.reinvocationPolicy }}")
-        framework = frameworks[kind]
+        framework = frameworks[each["name"].removesuffix(".kb.io")[1:]]
+        entry = _webhook(each)
+        other = implied.get(each["name"])
+        if other is not None:
+            entry += f"{{{{- else if {_any_of(requiring(framework))} }}}}\n{_webhook(other)}"
         text += _conditional(f'has "{framework}" $frameworks' if framework else "", entry)
     return text
+
+
+def _any_of(frameworks: Iterable[str]) -> str:
+    return " ".join(["or", *(f'(has "{each}" $frameworks)' for each in frameworks)])
+
+
+def _webhook(webhook: Json) -> str:
+    entry = _yaml([webhook])
+    entry = entry.replace(_yaml(_SELECTOR).replace("\n", "\n    ").rstrip(" "), _SELECTED)
+    return entry.replace(_REINVOCATION, "{{ .Values.mutatingWebhook.reinvocationPolicy }}")
 
 
 _SELECTED = "{{- toYaml $selector | nindent 4 }}\n"

@@ -19,7 +19,7 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.crds import GROUP, KINDS
-from kuota.bridge.jobs.kind import referred
+from kuota.bridge.jobs.kind import JobKind, referred
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.webhook.manifests import MUTATING_NAME, VALIDATING_NAME
 
@@ -141,22 +141,37 @@ def history_roles(settings: Settings) -> list[Json]:
 
 
 def _job_rules() -> Iterator[Json]:
-    """Yield the permissions on jobs of all kinds that are built in, by API group."""
-    plurals: dict[str, list[str]] = {}
-    for kind in BUILT_IN:
-        if kind.objects != kind.group_kind:
-            continue
-        plurals.setdefault(kind.gvk.group, []).append(kind.plural)
-    for group, names in sorted(plurals.items()):
+    """Yield the permissions on jobs of all kinds that are built in, by API group.
+
+    They do not depend on the enabled kinds: those of other kinds may own jobs, and the
+    configuration may change.
+    """
+    kinds = [each for each in BUILT_IN if each.objects == each.group_kind]
+    for group in sorted({each.gvk.group for each in kinds}):
+        members = [each for each in kinds if each.gvk.group == group]
+        queued = [each for each in members if each.queued]
         # Jobs are started, suspended, and deleted when their retention expires.
-        yield _rule(group, " ".join(names), f"{_WATCH} patch delete")
-        yield _rule(group, " ".join(f"{each}/status" for each in names), "patch")
+        yield from _kinds_rule(group, queued, f"{_WATCH} patch delete")
+        # Jobs that run in other clusters show the status from there. The start time of a stopped
+        # Job is removed.
+        dispatched = [each for each in queued if each.dispatch() is not None]
+        yield from _kinds_rule(group, dispatched, "patch", "/status")
         # A Workload has an owner reference with blockOwnerDeletion to its job.
-        yield _rule(group, " ".join(f"{each}/finalizers" for each in names), "update")
+        yield from _kinds_rule(group, queued, "update", "/finalizers")
+        # The pods of other kinds are queued, so their objects are only read.
+        yield from _kinds_rule(group, [each for each in members if not each.queued], _WATCH)
     needed = [each.gvk for each in referred(BUILT_IN).values()]
     for group in sorted({each.group for each in needed}):
         # The pods of a TrainJob are defined by its runtime.
         yield _rule(group, " ".join(e.plural for e in needed if e.group == group), _WATCH)
+
+
+def _kinds_rule(
+    group: str, kinds: Sequence[JobKind], verbs: str, below: str = ""
+) -> Iterator[Json]:
+    """Yield the permission on these kinds, or on a subresource of theirs, if there are any."""
+    if kinds:
+        yield _rule(group, " ".join(f"{each.plural}{below}" for each in kinds), verbs)
 
 
 def _manager_rules(settings: Settings) -> list[Json]:

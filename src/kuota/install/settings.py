@@ -12,31 +12,12 @@ import msgspec
 from kuota import __version__
 from kuota.api.base import Json
 
+from .configuration import CONFIG
+
 NAMESPACE = "kueue-system"
 PREFIX = "kueue"
 CONFIG_KEY = "controller_manager_config.yaml"
 REPOSITORY = "kuota"
-
-CONFIG = """\
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-health:
-  healthProbeBindAddress: :8081
-metrics:
-  bindAddress: :8443
-webhook:
-  port: 9443
-leaderElection:
-  leaderElect: true
-  resourceName: c1f6bfd2.kueue.x-k8s.io
-clientConnection:
-  qps: 300
-  burst: 500
-integrations:
-  frameworks:
-  - batch/job
-"""
-"""The default configuration."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

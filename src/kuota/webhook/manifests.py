@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kuota.api.base import Json
+from kuota.api.rules.pod import SUSPENDING_PARENT
 
 from .targets import Target, targets
 
@@ -15,6 +16,11 @@ MUTATING_NAME = "kueue-mutating-webhook-configuration"
 VALIDATING_NAME = "kueue-validating-webhook-configuration"
 _API = "admissionregistration.k8s.io/v1"
 _CHECKED_ON = ("CREATE", "UPDATE")
+_HAS_PARENT = " || ".join(
+    f"({each} != null && has({each}.metadata.annotations) && "
+    f"'{SUSPENDING_PARENT}' in {each}.metadata.annotations)"
+    for each in ("object", "oldObject")
+)
 
 
 def configurations(
@@ -28,7 +34,8 @@ def configurations(
 ) -> list[Json]:
     """Return the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
-    Without `integrations` (names as in Kueue's configuration) all are listed, as in Kueue.
+    Without `integrations` (names as in Kueue's configuration) all are listed, as in Kueue. If Pods
+    are queued for other kinds only, the API server asks about no other Pods.
     `namespace_selector` selects the namespaces of jobs; the default is all but kube-system and our
     own. `url` replaces the service.
     """
@@ -80,6 +87,8 @@ def _entry(letter: str, target: Target, client: Json, selector: Json) -> Json:
         "failurePolicy": "Fail",
         "sideEffects": "None",
     }
+    if target.implied:
+        entry["matchConditions"] = [{"name": "has-parent", "expression": _HAS_PARENT}]
     return entry | ({"namespaceSelector": selector} if target.framework else {})
 
 

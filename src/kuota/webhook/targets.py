@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.api.kueue import GROUP
+from kuota.bridge.jobs.registry import BUILT_IN
 
 CONVERSION_PATH = "/convert"
 
@@ -16,7 +18,11 @@ _SERVING = ("deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkers
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind with a webhook. `framework` is its job integration, "" for Kueue's own kinds."""
+    """One kind with a webhook. `framework` is its job integration, "" for Kueue's own kinds.
+
+    An `implied` integration is enabled only because others require it: of its objects, only those
+    that belong to objects of these others are queued.
+    """
 
     group: str
     version: str
@@ -24,6 +30,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     framework: str = ""
     mutated_on: tuple[str, ...] = ("CREATE",)
     subresources: tuple[str, ...] = ()
+    implied: bool = False
 
     @property
     def plural(self) -> str:
@@ -64,7 +71,7 @@ JOBS = tuple(
 def targets(frameworks: Iterable[str] | None = None) -> Iterator[Target]:
     """Return Kueue's kinds and the kinds of these job integrations, by default of all.
 
-    Raises ValueError for an unknown integration.
+    Integrations that they require are included. Raises ValueError for an unknown integration.
     """
     wanted = set(FRAMEWORKS if frameworks is None else frameworks)
     unknown = sorted(wanted.difference(FRAMEWORKS))
@@ -72,4 +79,13 @@ def targets(frameworks: Iterable[str] | None = None) -> Iterator[Target]:
         known = ", ".join(FRAMEWORKS)
         raise ValueError(f"unknown job integration {', '.join(unknown)}; use one of {known}")
     yield from KUEUE
-    yield from (each for each in JOBS if each.framework in wanted)
+    for each in JOBS:
+        if each.framework in wanted:
+            yield each
+        elif requiring(each.framework, wanted):
+            yield replace(each, implied=True)
+
+
+def requiring(framework: str, among: Container[str] = FRAMEWORKS.keys()) -> list[str]:
+    """Return the integrations among these that require another one."""
+    return [e.framework for e in BUILT_IN if framework in e.requires and e.framework in among]
