@@ -22,6 +22,7 @@ from kuota.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
     CRDS,
     CRON_JOBS,
     JOBS,
@@ -29,6 +30,7 @@ from kuota.kube.resources import (
     NAMESPACES,
     NODES,
     PODS,
+    REPLICA_SETS,
     RESOURCE_FLAVORS,
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
@@ -175,6 +177,7 @@ async def _play(it: Installation) -> None:
     changed = {"metadata": {"annotations": {"version": "2"}}}
     body = {"spec": {"replicas": 1, "template": changed}}
     await it.client.patch(objects.DEPLOYMENTS, Key("team", "web"), body)
+    await it.client.patch(objects.STATEFUL_SETS, Key("team", "db"), {"spec": {"template": changed}})
     await it.client.patch(CLUSTER_QUEUES, Key("", "e"), {"spec": {"stopPolicy": "None"}})
     high = Key("", "high")
     await it.client.patch(WORKLOAD_PRIORITY_CLASSES, high, {"value": 20})
@@ -211,6 +214,7 @@ async def _faults(it: Installation) -> list[str]:
     if (jobs["long"].get("status") or {}).get("ready") != 1:
         found.append("long does not run")
     found += await _other_faults(it)
+    found += [*await _record_faults(it), *await _node_faults(it)]
     return [*found, *await _quota_faults(it), *await _pod_faults(it)]
 
 
@@ -230,6 +234,53 @@ async def _other_faults(it: Installation) -> list[str]:
     elif condition(sets["set"], "Completed").get("status") != "True":
         found.append("the JobSet has not ended")
     return found
+
+
+async def _record_faults(it: Installation) -> list[str]:
+    """Deployment and StatefulSet have had two templates, of which the second is the present one.
+
+    The Deployment keeps no record of the first.
+    """
+    (web,), (db,) = [await it.all(each) for each in (objects.DEPLOYMENTS, objects.STATEFUL_SETS)]
+    found = []
+    sets = [(_revision(each), each["spec"].get("replicas")) for each in await it.all(REPLICA_SETS)]
+    if sets != [("2", 1)]:
+        found.append(f"the ReplicaSets have the numbers and replicas {sets}")
+    if _revision(web) != "2":
+        found.append(f"the Deployment has revision {_revision(web)}")
+    records = sorted(await it.all(CONTROLLER_REVISIONS), key=lambda each: int(each["revision"]))
+    if [1, 2] != [each["revision"] for each in records]:
+        found.append(f"the StatefulSet has {len(records)} records")
+        return found
+    recorded, status = records[-1]["data"]["spec"]["template"], db.get("status") or {}
+    if recorded != {"$patch": "replace"} | db["spec"]["template"]:
+        found.append("the record of the StatefulSet has another template")
+    if {key_of(records[-1]).name} != {status.get(f"{each}Revision") for each in _REVISIONS}:
+        found.append("the status of the StatefulSet names another revision")
+    return found
+
+
+_REVISIONS = ("current", "update")
+
+
+def _revision(obj: Json) -> str:
+    notes = obj["metadata"].get("annotations") or {}
+    return str(notes.get("deployment.kubernetes.io/revision") or "")
+
+
+async def _node_faults(it: Installation) -> list[str]:
+    """No running Workload is on the failed node, and none reports a failed node any more."""
+    found = []
+    for each in await it.all(WORKLOADS):
+        status, name = each.get("status") or {}, key_of(each).name
+        if condition(each, "Finished").get("status") == "True":
+            continue
+        if status.get("unhealthyNodes"):
+            found.append(f"{name} has unhealthy nodes")
+        if "fragile" in str(status.get("admission")):
+            found.append(f"{name} is on the failed node")
+    stray = [key_of(e).name for e in await it.all(PODS) if e["spec"].get("nodeName") == "lost"]
+    return found + [f"{name} is still on the lost node" for name in stray]
 
 
 async def _quota_faults(it: Installation) -> list[str]:

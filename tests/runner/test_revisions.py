@@ -15,6 +15,7 @@ from kuota.runner.revisions import (
     NUMBER,
     REPLICA_SET_RECORDS,
     RecordKind,
+    RecordWrite,
     record_step,
 )
 from runner.test_replica_rules import NOW, deployment, made, pods_of
@@ -26,12 +27,24 @@ def after(
     kind: RecordKind, obj: Json, records: list[Json], pods: list[Json] | None = None
 ) -> list[Json]:
     """The records after a step."""
-    step = record_step(kind, obj, records, pods or [])
-    left = [each for each in records if each not in step.delete]
-    changed = {id(each): merged(each, patch) for each, patch in step.change}
-    found = [changed.get(id(each), each) for each in left] + step.create
-    assert [] == record_step(kind, obj, found, pods or []).change
+    found = written(records, record_step(kind, obj, records, pods or []).writes)
+    again = record_step(kind, obj, found, pods or []).writes
+    assert [] == [each for each in again if each.verb == "patch"]
     return found
+
+
+def written(records: list[Json], writes: list[RecordWrite]) -> list[Json]:
+    """The records after these writes."""
+    for each in writes:
+        match each.verb:
+            case "create":
+                records = [*records, each.record]
+            case "patch":
+                changed = merged(each.record, each.patch)
+                records = [changed if old is each.record else old for old in records]
+            case "delete":
+                records = [old for old in records if old is not each.record]
+    return records
 
 
 def numbers(kind: RecordKind, records: list[Json]) -> dict[str, int]:
@@ -61,9 +74,28 @@ def test_old_records_are_deleted_above_the_limit(name: str) -> None:
 def test_the_record_of_a_deleted_object_of_the_same_name_is_replaced(name: str) -> None:
     kind, obj = KINDS[name], made(name, 1)
     stale = after(kind, obj | {"metadata": obj["metadata"] | {"uid": "previous"}}, [])
-    step = record_step(kind, obj, stale, [])
-    assert stale == step.delete
-    assert 1 == len(step.create)
+    writes = record_step(kind, obj, stale, []).writes
+    assert ["delete", "create"] == [each.verb for each in writes]
+    assert stale == [writes[0].record]
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.parametrize("images", [("one", "two"), ("one", "two", "one")], ids=["new", "returns"])
+def test_an_interruption_after_any_write_changes_no_number(
+    name: str, limit: int, images: tuple[str, ...]
+) -> None:
+    kind = KINDS[name]
+    records: list[Json] = []
+    for image in images[:-1]:
+        records = after(kind, made(name, 0, image), records)
+    obj = made(name, 0, images[-1], revisionHistoryLimit=limit)
+    writes = record_step(kind, obj, records, []).writes
+    expected = numbers(kind, after(kind, obj, records))
+    assert len(images) == expected[images[-1]]
+    for at in range(len(writes)):
+        interrupted = written(records, writes[:at])
+        assert expected == numbers(kind, after(kind, obj, interrupted)), f"after {at} writes"
 
 
 def counts(records: list[Json]) -> list[tuple[Any, Any]]:

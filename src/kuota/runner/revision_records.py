@@ -15,7 +15,7 @@ from kuota.kube.resources import key_of
 from kuota.kube.workqueue import RetryLater
 
 from .cron_controller import OWNER, owner_uids
-from .revisions import RecordKind, is_record_of, record_name, record_step
+from .revisions import RecordKind, RecordWrite, is_record_of, record_name, record_step
 
 
 class RevisionRecords:
@@ -40,13 +40,18 @@ class RevisionRecords:
         if child(obj, "metadata").get("deletionTimestamp") or child(obj, "spec").get("paused"):
             return None
         step = record_step(self._kind, obj, self._records(obj), pods)
-        for each in step.delete:
-            await self._delete(each)
-        for each in step.create:
-            await self._create(each)
-        for record, patch in step.change:
-            await self._change(record, patch)
+        for each in step.writes:
+            await self._write(each)
         return step.number
+
+    async def _write(self, write: RecordWrite) -> None:
+        match write.verb:
+            case "create":
+                await self._create(write.record)
+            case "patch":
+                await self._change(write.record, write.patch)
+            case "delete":
+                await self._delete(write.record)
 
     def templates(self, obj: Json) -> dict[str, Json]:
         """Return the recorded templates of an object by the name of their revision."""

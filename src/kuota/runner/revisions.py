@@ -8,6 +8,7 @@ These are only records: the pods belong to the Deployment or StatefulSet itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -43,12 +44,18 @@ class RecordKind(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the objects have the number of their revision, too."""
 
 
+class RecordWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """One write of a record. `patch` is what changes."""
+
+    verb: Literal["create", "patch", "delete"]
+    record: Json
+    patch: Json = {}
+
+
 class RecordStep(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with the records of an object, in this order. `number` is that of its template."""
 
-    delete: list[Json] = []
-    create: list[Json] = []
-    change: list[tuple[Json, Json]] = []
+    writes: list[RecordWrite] = []
     number: int = 0
 
 
@@ -69,7 +76,9 @@ def record_step(
     """Return what to do with the records, given those of the object or of its record's name.
 
     A template that returns gets the next number, as in Kubernetes. A record of that name that
-    belongs to something else, such as a deleted object of the same name, is replaced.
+    belongs to something else, such as a deleted object of the same name, is replaced. Records above
+    the limit are deleted last, because the next number is derived from all of them: it does not
+    start again if the writes are interrupted.
     """
     own = [each for each in records if is_record_of(each, obj)]
     name, newest = record_name(obj), max(map(kind.number, own), default=0)
@@ -82,13 +91,18 @@ def record_step(
         (each, kind.counted(each, views) | (wanted if each is current else {})) for each in own
     ]
     surplus = _surplus(kind, obj, [each for each in own if each is not current], views)
+    created = [] if current is not None else [_counted(kind, kind.made(obj, number), views)]
+    changed = [
+        RecordWrite(verb="patch", record=each, patch=patch)
+        for each, change in changes
+        if each not in surplus and (patch := difference(each, merged(each, change)))
+    ]
     return RecordStep(
-        delete=[*foreign, *surplus],
-        create=[] if current is not None else [_counted(kind, kind.made(obj, number), views)],
-        change=[
-            (each, patch)
-            for each, change in changes
-            if each not in surplus and (patch := difference(each, merged(each, change)))
+        writes=[
+            *(RecordWrite(verb="delete", record=each) for each in foreign),
+            *(RecordWrite(verb="create", record=each) for each in created),
+            *changed,
+            *(RecordWrite(verb="delete", record=each) for each in surplus),
         ],
         number=number,
     )
