@@ -9,11 +9,17 @@ import pytest
 
 from control.objects import flavor, job, local_queue
 from control.stage import CONFIG, Stage, run_scene
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
 from kuota.bridge.settings import policy
-from kuota.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+from kuota.kube.resources import (
+    CLUSTER_QUEUES,
+    DEVICE_CLASSES,
+    JOBS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
+)
 
 GPU = "gpu.example.com"
 MIG = "mig.example.com"
@@ -56,29 +62,25 @@ def resource_slice(*devices: Json) -> Json:
 
 
 def profile(name: str, share: str, memory: str) -> Json:
-    """A partition of a GPU: its share of the computing units and its memory."""
+    """A MIG profile: the slices of the GPU's computing units, and memory, that it consumes."""
+    counters = {"memory": {"value": memory}, "slices": {"value": share.removesuffix("g")}}
     return {
         "name": name,
         "attributes": {"profile": {"string": share}},
-        "consumesCounters": [
-            {"counterSet": "gpu", "counters": {"memory": {"value": memory}}},
-        ],
+        "consumesCounters": [{"counterSet": "gpu", "counters": counters}],
     }
 
 
-def queue(resource: str, quota: str) -> Json:
-    group = {
-        "coveredResources": ["cpu", resource],
-        "flavors": [
-            {
-                "name": "default",
-                "resources": [
-                    {"name": "cpu", "nominalQuota": "100"},
-                    {"name": resource, "nominalQuota": quota},
-                ],
-            }
-        ],
-    }
+def of_profile(share: str) -> str:
+    """The selector of devices with this profile."""
+    return f'device.attributes["{GPU}"].profile == "{share}"'
+
+
+def queue(quotas: dict[str, str]) -> Json:
+    offered = {"cpu": "100", **quotas}
+    resources = [{"name": name, "nominalQuota": quota} for name, quota in offered.items()]
+    flavors = [{"name": "default", "resources": resources}]
+    group = {"coveredResources": list(offered), "flavors": flavors}
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ClusterQueue",
@@ -96,7 +98,20 @@ def claiming(name: str, claim_template: str) -> Json:
 
 
 async def furnish(stage: Stage, resource: str, quota: str) -> None:
-    await stage.api.apply(flavor(), queue(resource, quota), local_queue())
+    await stage.api.apply(flavor(), queue({resource: quota}), local_queue())
+
+
+def charged(stage: Stage, name: str) -> Json:
+    """The usage of a job."""
+    (only,) = stage.workload(name)["status"]["admission"]["podSetAssignments"]
+    usage: Json = only["resourceUsage"]
+    return usage
+
+
+def in_use(stage: Stage) -> Json:
+    """The usage of the ClusterQueue by resource."""
+    (only,) = stage.get(CLUSTER_QUEUES, "cq")["status"]["flavorsUsage"]
+    return {each["name"]: each["total"] for each in only["resources"]}
 
 
 def test_devices_of_a_class_are_counted() -> None:
@@ -107,8 +122,7 @@ def test_devices_of_a_class_are_counted() -> None:
         await stage.api.apply(claiming("a", "two"), claiming("b", "two"))
         await stage.rest()
         assert [False, True] == [stage.suspended(each) for each in "ab"]
-        usage = stage.workload("a")["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]
-        assert "2" == usage["gpus"]
+        assert "2" == charged(stage, "a")["gpus"]
 
     run_scene(scene, config(mapping("gpus", GPU)))
 
@@ -140,20 +154,68 @@ def test_a_partition_is_charged_by_the_share_of_the_gpu_that_it_uses() -> None:
         await stage.api.create(DEVICE_CLASSES, device_class(MIG))
         small, large = profile("mig-0", "1g", "10Gi"), profile("mig-1", "3g", "40Gi")
         await stage.api.create(RESOURCE_SLICES, resource_slice(small, large))
-        selector = f'device.attributes["{GPU}"].profile == "1g"'
-        await stage.api.create(RESOURCE_CLAIM_TEMPLATES, template("small", MIG, 1, selector))
+        only_small = template("small", MIG, 1, of_profile("1g"))
+        await stage.api.create(RESOURCE_CLAIM_TEMPLATES, only_small)
         await stage.api.create(RESOURCE_CLAIM_TEMPLATES, template("any", MIG))
         await stage.api.apply(claiming("a", "small"), claiming("b", "any"), claiming("c", "any"))
         await stage.rest()
-        usages = {
-            each: stage.workload(each)["status"]["admission"]["podSetAssignments"][0]
-            for each in "ab"
-        }
-        used = {each: usages[each]["resourceUsage"]["gpu-memory"] for each in "ab"}
-        assert {"a": "10Gi", "b": "40Gi"} == used
+        assert {"a": "10Gi", "b": "40Gi"} == {e: charged(stage, e)["gpu-memory"] for e in "ab"}
         assert stage.suspended("c"), "60 Gi of 80 Gi would not be left for the largest device"
 
     run_scene(scene, config(mapping("gpu-memory", MIG, **memory)))
+
+
+def test_mig_profiles_share_the_quota_of_one_gpu_and_release_it() -> None:
+    pytest.importorskip("cel_expr_python", reason="the extra policies is not installed")
+    profiles = {"1g": "10Gi", "3g": "40Gi", "4g": "40Gi"}
+    sources = {
+        f"gpu-{name}": {"counter": {"name": name, "driver": GPU}} for name in ("memory", "slices")
+    }
+
+    async def scene(stage: Stage) -> None:
+        quotas = {"gpu-memory": "100Gi", "gpu-slices": "7"}
+        await stage.api.apply(flavor(), queue(quotas), local_queue())
+        await stage.api.create(DEVICE_CLASSES, device_class(MIG))
+        devices = [profile(f"mig-{share}", share, size) for share, size in profiles.items()]
+        await stage.api.create(RESOURCE_SLICES, resource_slice(*devices))
+        for share in profiles:
+            claim = template(f"mig-{share}", MIG, 1, of_profile(share))
+            await stage.api.create(RESOURCE_CLAIM_TEMPLATES, claim)
+            await stage.api.apply(claiming(f"job-{share}", f"mig-{share}"))
+            await stage.rest()
+        assert ("10Gi", "1") == tuple(charged(stage, "job-1g")[each] for each in sources)
+        assert ("40Gi", "3") == tuple(charged(stage, "job-3g")[each] for each in sources)
+        assert {"cpu": "2", "gpu-memory": "50Gi", "gpu-slices": "4"} == in_use(stage)
+        message = stage.condition("job-4g", "QuotaReserved")["message"]
+        assert "gpu-slices in flavor default: 1 more needed" in message
+        await stage.api.delete(JOBS, Key("team", "job-3g"))
+        await stage.rest()
+        assert not stage.suspended("job-4g")
+        assert {"cpu": "2", "gpu-memory": "50Gi", "gpu-slices": "5"} == in_use(stage)
+
+    run_scene(scene, config(*(mapping(name, MIG, **source) for name, source in sources.items())))
+
+
+def test_mig_profiles_of_a_device_plugin_are_charged_by_their_share() -> None:
+    outputs = {"gpu-slices": "3", "gpu-memory-gb": "40"}
+    rule = {"input": "nvidia.com/mig-3g.40gb", "strategy": "Replace", "outputs": outputs}
+
+    def requesting(name: str) -> Json:
+        made = job(name)
+        (container,) = made["spec"]["template"]["spec"]["containers"]
+        container["resources"]["limits"] = {rule["input"]: "1"}
+        return made
+
+    async def scene(stage: Stage) -> None:
+        quotas = {"gpu-memory-gb": "80", "gpu-slices": "7"}
+        await stage.api.apply(flavor(), queue(quotas), local_queue())
+        await stage.api.apply(*map(requesting, "abc"))
+        await stage.rest()
+        assert [False, False, True] == [stage.suspended(each) for each in "abc"]
+        assert {"cpu": "1"} | outputs == charged(stage, "a")
+        assert {"cpu": "2", "gpu-memory-gb": "80", "gpu-slices": "6"} == in_use(stage)
+
+    run_scene(scene, {"resources": {"transformations": [rule]}})
 
 
 def test_a_claim_by_name_is_never_admitted() -> None:
