@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
@@ -50,6 +51,10 @@ class Line(Client):
         self._fall = asyncio.Event()
         self.latency_s = 0.0
         """How long each request takes, except watches."""
+        self.breaks = False
+        """Whether it is cut when a Job has been created, before the response."""
+        self.jobs: Counter[str] = Counter()
+        """How often the manager has created each Job."""
 
     def cut(self) -> None:
         self._cut = True
@@ -104,7 +109,13 @@ class Line(Client):
 
     async def create(self, resource: Resource, obj: Json, **options: Any) -> Json:
         await self._pass()
-        return await self._api.create(resource, obj, **options)
+        created = await self._api.create(resource, obj, **options)
+        if resource == JOBS:
+            self.jobs[obj["metadata"]["name"]] += 1
+            if self.breaks:
+                self.cut()
+                raise Unreachable("no response", sent=True)
+        return created
 
     async def patch(self, resource: Resource, key: Key, body: PatchBody, **options: Any) -> Json:
         await self._pass()
@@ -183,8 +194,7 @@ class Fleet(Stage):
         )
         self.running = asyncio.create_task(self.system.run())
 
-    def _client(self, connection: Connection) -> Client:
-        name = connection.server.removeprefix("https://").partition(".")[0]
+    def _client(self, name: str, connection: Connection) -> Client:
         return self.members[name].line
 
     async def play(self, scene: Callable[[Any], Coroutine[Any, Any, None]]) -> None:

@@ -77,7 +77,7 @@ class Fleet(Stage):
         )
         self.running = asyncio.create_task(self.system.run())
 
-    def _client(self, connection: Connection) -> Client:
+    def _client(self, name: str, connection: Connection) -> Client:
         self.connections.append(connection)
         return self.worker
 

@@ -14,10 +14,13 @@ from kuota.control.checks.multikueue.worker_client import (
     REQUEST_TIMEOUT_S,
     WorkerTransport,
     explained,
+    worker_client,
 )
 from kuota.kube.client import Client
+from kuota.kube.clock import SystemClock
+from kuota.kube.config import Connection
 from kuota.kube.errors import ApiError, ConfigError, Unreachable, response_error
-from kuota.kube.requests import HttpRequest, HttpResponse
+from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 from kuota.kube.resources import WORKLOADS
 
 CANARY = b"c4n4ry"
@@ -75,6 +78,23 @@ def test_a_server_cannot_make_the_manager_repeat_its_credentials() -> None:
     for text in failures(Line()):
         assert "c4n4ry" not in text
         assert "you sent (hidden)" in text
+
+
+def test_requests_are_counted_by_the_name_of_the_cluster_and_not_by_its_address() -> None:
+    hosts: list[str] = []
+
+    def count(transport: Transport, host: str) -> Transport:
+        hosts.append(host)
+        return Line()
+
+    async def story() -> None:
+        there = Connection(server="https://user:c4n4ry@c4n4ry.example.com")
+        client = worker_client(there, SystemClock(), name="lab", count=count)
+        with pytest.raises(ApiError):
+            await client.list(WORKLOADS)
+
+    asyncio.run(story())
+    assert ["multikueuecluster/lab"] == hosts
 
 
 def test_a_closed_client_is_an_unreachable_cluster() -> None:

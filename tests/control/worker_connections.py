@@ -128,7 +128,7 @@ class Scene:
     def here(self) -> Worker:
         return self.workers["https://here.example.com"]
 
-    def _make(self, connection: Connection) -> Client:
+    def _make(self, name: str, connection: Connection) -> Client:
         return self.workers[connection.server]
 
     def _changed(self, name: str) -> None:

@@ -13,21 +13,21 @@ from kuota.failures import COUNTS, report
 from kuota.kube.errors import Unreachable
 from kuota.kube.requests import HttpRequest, HttpResponse
 from kuota.metrics.metrics import Metrics
-from kuota.metrics.runtime import Runtime
+from kuota.metrics.runtime import Runtime, host_of
 from metrics.shown import Scrape
 
 
 class OneResponseTransport:
     """A transport that answers once, and then breaks."""
 
-    def __init__(self) -> None:
-        self._answers = 1
+    def __init__(self, status: int = 201) -> None:
+        self._answers, self._status = 1, status
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         self._answers -= 1
         if self._answers < 0:
             raise Unreachable("cut off")
-        return HttpResponse(201, {}, b"{}")
+        return HttpResponse(self._status, {}, b"{}")
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
         yield b"{}"
@@ -48,7 +48,8 @@ def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
 def test_requests_are_counted_by_their_answers() -> None:
     async def story() -> None:
         runtime, metrics = Runtime(), Metrics(Engine())
-        line = runtime.transport(OneResponseTransport(), "https://example.test:6443/base")
+        host = host_of("https://user:secret@example.test:6443/base")
+        line = runtime.transport(OneResponseTransport(), host)
         request = HttpRequest(method="POST", path="/x")
         await line.send(request)
         with pytest.raises(Unreachable):
@@ -57,12 +58,27 @@ def test_requests_are_counted_by_their_answers() -> None:
             async for _ in line.stream(HttpRequest(method="GET", path="/x")):
                 pass
         metrics.show_process(runtime)
-        host = "example.test:6443"
+        assert host == "example.test:6443"
         assert {
             ("201", host, "POST"): 1,
             ("<error>", host, "POST"): 1,
             ("<error>", host, "GET"): 1,
         } == values(metrics, "rest_client_requests_total")
+
+    asyncio.run(story())
+
+
+def test_a_server_cannot_create_any_number_of_series_with_its_status_codes() -> None:
+    async def story() -> None:
+        runtime, metrics = Runtime(), Metrics(Engine())
+        for status in range(200, 1000):
+            line = runtime.transport(OneResponseTransport(status), "multikueuecluster/lab")
+            await line.send(HttpRequest(method="GET", path="/x"))
+        metrics.show_process(runtime)
+        found = values(metrics, "rest_client_requests_total")
+        assert 800 == sum(found.values())
+        assert 1 == found["200", "multikueuecluster/lab", "GET"]
+        assert found["<unknown>", "multikueuecluster/lab", "GET"] > 700
 
     asyncio.run(story())
 

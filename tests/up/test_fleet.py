@@ -89,6 +89,7 @@ def test_members_follow_their_jobs_to_another_cluster_and_no_others(fleet: Fleet
     assert 0 == fleet.red.create(job("train", STAYS)).returncode
     fleet.manager.started("train", namespace="red")
     _job_is_shown(fleet)
+    _requests_to_the_worker_are_counted(fleet)
     _others_see_nothing(fleet)
     _nothing_else_of_the_worker_is_visible(fleet)
     _a_finished_job_says_where_it_ran(fleet)
@@ -113,6 +114,14 @@ def _job_is_shown(fleet: Fleet) -> None:
         assert following.stdout is not None
         assert following.stdout.readline().startswith("hello from ")
         following.terminate()
+
+
+def _requests_to_the_worker_are_counted(fleet: Fleet) -> None:
+    text = fleet.manager.kubectl("get", "--raw", "/metrics")
+    counted = [each for each in text.splitlines() if each.startswith("rest_client_requests_total{")]
+    assert all('host="multikueuecluster/lab-2"' in each for each in counted)
+    created = [each for each in counted if 'code="201"' in each and 'method="POST"' in each]
+    assert 1 == len(created), counted
 
 
 def _others_see_nothing(fleet: Fleet) -> None:

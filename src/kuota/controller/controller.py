@@ -27,7 +27,7 @@ from kuota.kube.errors import KubeError
 from kuota.kube.http_client import HttpTransport
 from kuota.kube.retry import Rates
 from kuota.memory import calm_collector
-from kuota.metrics.runtime import Runtime
+from kuota.metrics.runtime import Runtime, host_of
 
 from .devices import watch_devices
 from .flags import Settings
@@ -66,7 +66,7 @@ class Clients:
     ) -> None:
         clock = clock or SystemClock()
         line = HttpTransport(connection, clock, agent=f"kuota/{__version__}")
-        self._transport = runtime.transport(line, connection.server)
+        self._transport = runtime.transport(line, host_of(connection.server))
         rates = allowed(limits, clock)
         self.electing = Client(self._transport, clock=clock)
         self.every_replica = Client(self._transport, clock=clock, rates=rates)

@@ -51,6 +51,7 @@ class MetricsPart:
         attach_observer(metrics, system.driver, system.cache, self._clock)
         if system.checks.multikueue is not None:
             attach_dispatch_observer(metrics, system.checks.multikueue.dispatcher)
+            system.checks.multikueue.count_requests = self._runtime.transport
         self._watching.set_result(metrics)
 
     async def metrics(self) -> Metrics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from .series import Series
 
 N = TypeVar("N")
 Reconcile = Callable[[N], Awaitable[float | None]]
+_DEFINED = frozenset(HTTPStatus)
 
 
 class Runtime:
@@ -44,13 +46,21 @@ class Runtime:
 
         return counted
 
-    def transport(self, inner: Transport, server: str) -> Transport:
-        """Return the transport with its requests counted."""
-        return _Counted(inner, self.series, urlsplit(server).netloc)
+    def transport(self, inner: Transport, host: str) -> Transport:
+        """Return the transport with its requests counted for this value of the label `host`."""
+        return _Counted(inner, self.series, host)
+
+
+def host_of(server: str) -> str:
+    """Return the host and the port of a URL, without the credentials that it may contain."""
+    return urlsplit(server).netloc.rpartition("@")[2]
 
 
 class _Counted:
-    """A transport that counts responses by status code, or "<error>" without a response."""
+    """A transport that counts responses by status code, or "<error>" without a response.
+
+    Codes that HTTP does not define are counted together, because the server chooses them.
+    """
 
     def __init__(self, inner: Transport, series: Series, host: str) -> None:
         self._inner = inner
@@ -63,7 +73,7 @@ class _Counted:
         except Unreachable:
             self._count("<error>", request)
             raise
-        self._count(str(response.status), request)
+        self._count(_code(response.status), request)
         return response
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
@@ -73,7 +83,7 @@ class _Counted:
                 async for piece in pieces:
                     yield piece
         except ApiError as error:
-            code = str(error.status)
+            code = _code(error.status)
             raise
         except Unreachable:
             code = "<error>"
@@ -86,3 +96,7 @@ class _Counted:
 
     def _count(self, code: str, request: HttpRequest) -> None:
         self._series.add(REQUESTS, code, self._host, request.method)
+
+
+def _code(status: int) -> str:
+    return str(status) if status in _DEFINED else "<unknown>"

@@ -21,7 +21,7 @@ MASTER = "leader_election_master_status"
 BUGS = "kuota_internal_errors_total"
 
 RUNTIME_METRICS = by_name(
-    counter(REQUESTS, "code host method", "Requests to the API server"),
+    counter(REQUESTS, "code host method", "Requests to API servers"),
     counter(PASSES, "controller result", "Reconciliations by result"),
     counter(ERRORS, "controller", "Reconciliations that failed"),
     histogram(_TIMES, TOOK, "controller", "Duration of reconciliations in seconds"),

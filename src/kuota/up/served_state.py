@@ -82,6 +82,7 @@ def serve_metrics(
     attach_observer(metrics, system.driver, system.cache, system.clock)
     if system.checks.multikueue is not None:
         attach_dispatch_observer(metrics, system.checks.multikueue.dispatcher)
+        system.checks.multikueue.count_requests = runtime.transport
     families = MachineFamilies(api, runner, endpoints.sessions.open.total)
     metrics.registry.register(families)
     metrics.registry.register(TrafficFamilies(api, endpoints.http))

@@ -16,7 +16,8 @@ from .cluster_connection import ClusterConnection, WatchOptions
 from .kubeconfig import BAD, ClusterUnusable
 from .remote import RemoteClusters
 
-MakeClient = Callable[[Connection], Client]
+MakeClient = Callable[[str, Connection], Client]
+"""Returns a client for the cluster with this name."""
 
 
 class ClusterConnections:
@@ -76,7 +77,7 @@ class ClusterConnections:
         attempts = ClusterConnection(
             name,
             self._clusters,
-            partial(self._make, connection),
+            partial(self._make, name, connection),
             self._options,
             self._clock,
             self._report,

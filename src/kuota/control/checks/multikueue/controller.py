@@ -19,6 +19,7 @@ from kuota.control.effects import Sender
 from kuota.control.observer import Instrument, uninstrumented
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, within
+from kuota.kube.config import Connection
 from kuota.kube.resources import NAMESPACES
 
 from ..controller import Activity
@@ -41,7 +42,7 @@ from .quota_writer import CONTROLLER as QUEUES
 from .quota_writer import QuotaWriter
 from .remote import RemoteClusters, Resources
 from .remote_pods import RemotePods
-from .worker_client import worker_client
+from .worker_client import CountRequests, uncounted, worker_client
 
 FINISH_S = 0.2
 """How long passes may take to finish their writes when the process ends.
@@ -54,7 +55,8 @@ class MultiKueueController:
     """The controllers of MultiKueue, which watch only what others do not.
 
     `on_check` is called with the key of each check whose activity may have changed. `make` returns
-    the client of a worker cluster, by default one that connects to it.
+    the client of a worker cluster, by default one that connects to it and whose requests are
+    counted by `count_requests`; set that before `run`.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class MultiKueueController:
         self._cluster_reconciler = ClusterReconciler(
             client, clock, recorder, gates, self.objects, providers
         )
-        make = make or partial(worker_client, clock=clock, may_write=client.may_write)
+        self.count_requests: CountRequests = uncounted
+        make = make or partial(self._worker_client, may_write=client.may_write)
         options = WatchOptions(kinds=kinds, origin=origin, with_queues=automated)
         self._connections = self._make_connections(make, options, clock)
         self._conflicts = self._found_conflicts(origin)
@@ -97,6 +100,12 @@ class MultiKueueController:
         self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
         quota = QuotaWriter(cache, sender, clock, self.objects, self.clusters)
         self._quota = quota if automated else None
+
+    def _worker_client(
+        self, name: str, connection: Connection, may_write: Callable[[], bool] | None
+    ) -> Client:
+        count = self.count_requests
+        return worker_client(connection, self._clock, may_write, name=name, count=count)
 
     def _make_connections(
         self, make: MakeClient, options: WatchOptions, clock: Clock

@@ -38,12 +38,30 @@ _MISMATCHES = (62, 64)
 """The codes of OpenSSL for a certificate of another host name or address."""
 
 
+CountRequests = Callable[[Transport, str], Transport]
+"""Returns the transport with its requests counted for a host."""
+
+
+def uncounted(transport: Transport, host: str) -> Transport:
+    return transport
+
+
 def worker_client(
-    connection: Connection, clock: Clock, may_write: Callable[[], bool] | None = None
+    connection: Connection,
+    clock: Clock,
+    may_write: Callable[[], bool] | None = None,
+    *,
+    name: str = "",
+    count: CountRequests = uncounted,
 ) -> Client:
-    """Return a client for a worker cluster. Raises ConfigError for unusable certificates."""
+    """Return a client for a worker cluster. Raises ConfigError for unusable certificates.
+
+    Its requests are counted by the name of the MultiKueueCluster. The address is a part of the
+    kubeconfig, and whoever writes that could create any number of time series.
+    """
     line = HttpTransport(connection, clock, agent="kuota-multikueue")
-    transport = WorkerTransport(line, _secrets(connection))
+    counted = count(line, f"multikueuecluster/{name}")
+    transport = WorkerTransport(counted, _secrets(connection))
     return Client(transport, clock=clock, may_write=may_write, managed_fields=False)
 
 
