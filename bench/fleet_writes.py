@@ -54,6 +54,7 @@ class PlainWrites:
             await self._status(name, status)
         copy = _renamed(self._copy, name)
         await asyncio.gather(*(each.create(WORKLOADS, copy) for each in self._workers))
+        await self._status(name, {"clusterName": "worker-1", "nominatedClusterNames": None})
         first, *others = self._workers
         remote = {**made, "spec": {k: v for k, v in made["spec"].items() if k != "managedBy"}}
         gone = [each.delete(WORKLOADS, Key(SPACE, name)) for each in others]
@@ -74,9 +75,8 @@ class PlainWrites:
 
     def _admission(self) -> list[Json]:
         status = self._local["status"]
-        chosen = {"clusterName": "worker-1", "nominatedClusterNames": None}
         return [
-            {"admissionChecks": status["admissionChecks"], **chosen},
+            {"admissionChecks": status["admissionChecks"]},
             {"conditions": status["conditions"]},
         ]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults at every moment: workers that are lost, return or are slow, and a restarted manager.
 
-Whatever happens, a Job completes exactly once as its owner sees it, no copy is left in any cluster,
-and the manager's quota is released.
+Whatever happens, a Job completes exactly once as its owner sees it, no cluster gets it again
+without an eviction, no copy is left in any cluster, and the manager's quota is released.
 """
 
 from __future__ import annotations
@@ -44,11 +44,18 @@ async def completed(fleet: Fleet, names: list[str], seconds: float = 4000) -> No
         ended = [each for each in found["status"]["conditions"] if each["type"] == "Complete"]
         assert len(ended) == 1, f"{name}: {found['status']}"
         assert condition(fleet.workload(name), "Finished")["reason"] == "Succeeded"
+        made = sum(each.line.jobs[name] for each in fleet.members.values())
+        assert made <= 1 + _evictions(fleet, name), f"{name} was created again without an eviction"
     assert {name: each.copies() for name, each in fleet.members.items()} == dict.fromkeys(
         fleet.members, 0
     )
     (queue,) = (each for each in fleet.system.engine.state.queues.values())
     assert not queue.running
+
+
+def _evictions(fleet: Fleet, name: str) -> int:
+    stats = fleet.workload(name)["status"].get("schedulingStats") or {}
+    return sum(each["count"] for each in stats.get("evictions") or ())
 
 
 def _over(fleet: Fleet, name: str) -> bool:
@@ -91,6 +98,31 @@ def test_a_worker_is_lost_in_every_phase(after_s: float, restarted: bool) -> Non
     told(scene, multi={"workerLostTimeout": "5m"})
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "and is restarted"])
+def test_a_manager_that_loses_a_cluster_while_it_creates_a_job_continues_with_it(
+    restarted: bool,
+) -> None:
+    async def scene(fleet: Any) -> None:
+        for member in fleet.members.values():
+            member.line.breaks = True
+        await fleet.submit("train")
+        await fleet.rest(1)
+        (winner,) = fleet.where("train")
+        if restarted:
+            await fleet.restart()
+        await fleet.rest(100)
+        assert fleet.where("train") == [winner], "its cluster is lost for less than the timeout"
+        for member in fleet.members.values():
+            member.line.breaks = False
+        fleet.members[winner].line.mend()
+        await fleet.rest(200)
+        assert (fleet.where("train"), fleet.cluster_of("train")) == ([winner], winner)
+        await completed(fleet, ["train"])
+        assert not condition(fleet.workload("train"), "Evicted")
+
+    told(scene, multi={"workerLostTimeout": "5m"})
+
+
 @pytest.mark.parametrize("late", ["near", "far"])
 def test_clocks_that_differ_by_minutes_change_nothing(late: str) -> None:
     async def scene(fleet: Any) -> None:
@@ -129,7 +161,7 @@ def test_jobs_survive_many_random_faults(seed: int) -> None:
 def survive(seed: int) -> None:
     """Kill, disconnect or slow down a random worker or the manager at random moments under load.
 
-    The clocks of some workers differ by minutes.
+    Some responses get lost. The clocks of some workers differ by minutes.
     """
     chance = random.Random(seed)
 
@@ -147,7 +179,7 @@ def survive(seed: int) -> None:
             await _progress(fleet, chance)
         for member in fleet.members.values():
             member.line.mend()
-            member.line.latency_s = 0.0
+            member.line.latency_s, member.line.breaks = 0.0, False
         await completed(fleet, names)
 
     told(scene, {"a": 4, "b": 4, "c": 4}, {"workerLostTimeout": "2m"})
@@ -166,6 +198,8 @@ async def _fault(fleet: Fleet, chance: random.Random) -> None:
         await member.restart()
     elif fault == 4:
         member.line.latency_s = chance.choice([0.0, 0.1, 5.0])
+    else:
+        member.line.breaks = not member.line.breaks
 
 
 async def _progress(fleet: Fleet, chance: random.Random) -> None:

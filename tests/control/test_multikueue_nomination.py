@@ -100,7 +100,8 @@ def test_the_workloads_of_one_job_go_to_one_cluster() -> None:
 
 def test_a_delayed_topology_request_is_ready_when_the_cluster_has_assigned_it() -> None:
     wanted = {"name": "main", "count": 1, "delayedTopologyRequest": "Pending"}
-    stored = local(admission={"clusterQueue": "cq", "podSetAssignments": [wanted]})
+    admission = {"clusterQueue": "cq", "podSetAssignments": [wanted]}
+    stored = local(admission=admission, clusterName="a")
     assigned = {"name": "main", "topologyAssignment": {"levels": ["host"]}}
     there = remote(
         true("Admitted"),

@@ -28,7 +28,6 @@ from kuota.bridge.effects import Create, Delete, Event, Patch, StatusPatch
 from kuota.control.checks.multikueue.copies import outdated
 from kuota.control.checks.multikueue.group import MultiKueueSettings
 from kuota.control.checks.multikueue.identity import RESERVATION
-from kuota.control.checks.multikueue.winner import CONNECTING_S
 
 
 def test_the_first_cluster_that_admits_wins_and_the_others_lose_their_copies() -> None:
@@ -37,10 +36,12 @@ def test_the_first_cluster_that_admits_wins_and_the_others_lose_their_copies() -
         "a": remote(true("Admitted")),
         "b": remote(true("Admitted", at=EARLIER)),
     }
-    found = plan(stored, remotes=remotes)
-    after = status_after(found, stored)
-    assert (check_after(found, stored), after["clusterName"]) == ("Ready", "b")
+    chosen = plan(stored, remotes=remotes)
+    after = status_after(chosen, stored)
+    assert (check_after(chosen, stored), after["clusterName"]) == ("Pending", "b")
     assert "nominatedClusterNames" not in after
+    found = plan(local(clusterName="b"), remotes=remotes)
+    assert check_after(found, stored) == "Ready"
     assert deleted(found, "a") == ["Workload"]
     made = found.remote["b"][0]
     assert isinstance(made, Create)
@@ -50,8 +51,26 @@ def test_the_first_cluster_that_admits_wins_and_the_others_lose_their_copies() -
     assert found.admitted == "b"
 
 
+def test_the_winner_is_recorded_before_anything_is_written_to_a_cluster() -> None:
+    stored = local(nominatedClusterNames=["a", "b"])
+    remotes = {"a": remote(true("Admitted")), "b": remote(true("Admitted"))}
+    found = plan(stored, remotes=remotes)
+    assert found.repeat
+    assert not found.remote
+    assert not found.last
+
+
+def test_a_winner_that_is_not_nominated_is_nominated_before_it_is_recorded() -> None:
+    stored = local(nominatedClusterNames=["b"])
+    found = plan(stored, remotes={"a": remote(true("Admitted"), job=remote_job()), "b": EMPTY})
+    after = status_after(found, stored)
+    assert (after["nominatedClusterNames"], after.get("clusterName")) == (["a"], None)
+    assert found.repeat
+    assert not found.remote
+
+
 def test_of_clusters_that_admit_at_the_same_time_the_first_configured_one_wins() -> None:
-    stored = local()
+    stored = local(nominatedClusterNames=["a", "b"])
     remotes = {"a": remote(true("Admitted")), "b": remote(true("Admitted"))}
     assert status_after(plan(stored, remotes=remotes), stored)["clusterName"] == "b"
 
@@ -62,30 +81,16 @@ def test_a_cluster_that_has_the_job_wins_although_another_one_admitted_it_earlie
         "a": remote(true("Admitted"), job=remote_job()),
         "b": remote(true("Admitted", at=EARLIER)),
     }
-    found = plan(stored, remotes=remotes)
-    assert status_after(found, stored)["clusterName"] == "a"
-    assert deleted(found, "b") == ["Workload"]
-    assert deleted(found, "a") == []
+    assert status_after(plan(stored, remotes=remotes), stored)["clusterName"] == "a"
 
 
-@pytest.mark.parametrize(
-    ("nominated", "lost_s", "waits_s"),
-    [(["a", "b"], 1.0, CONNECTING_S - 1.0), (["a", "b"], CONNECTING_S, None), (["b"], 1.0, None)],
-    ids=["just restarted", "restarted long ago", "not nominated"],
-)
-def test_a_restarted_manager_waits_for_clusters_that_may_have_the_job(
-    nominated: list[str], lost_s: float, waits_s: float | None
-) -> None:
-    stored = local(nominatedClusterNames=nominated)
-    remotes = {"b": remote(true("Admitted"))}
-    found = plan(stored, remotes=remotes, lost={"a": NOW - lost_s}, unseen=frozenset({"a"}))
-    if waits_s is None:
-        assert status_after(found, stored)["clusterName"] == "b"
-    else:
-        assert found.requeue_after_s == waits_s
-        assert not found.remote
-    known = plan(stored, remotes=remotes, lost={"a": NOW - lost_s})
-    assert status_after(known, stored)["clusterName"] == "b", "it was lost while the manager ran"
+@pytest.mark.parametrize("check", ["Retry", "Rejected"])
+def test_no_cluster_is_chosen_for_a_workload_that_will_be_evicted(check: str) -> None:
+    stored = local(check=check, nominatedClusterNames=["a"])
+    found = plan(stored, remotes={"a": remote(true("Admitted"))})
+    assert "clusterName" not in status_after(found, stored)
+    made = [each for each in found.remote.get("a", ()) if isinstance(each, Create)]
+    assert not made
 
 
 def test_quota_in_a_cluster_alone_does_not_win() -> None:
@@ -117,20 +122,26 @@ def test_the_copies_elsewhere_go_while_the_winner_is_unreachable() -> None:
     assert check_after(found, stored) == "Ready"
 
 
+@pytest.mark.parametrize("check", ["Ready", "Pending"], ids=["", "before its job exists"])
 @pytest.mark.parametrize(
-    ("fields", "state"),
+    ("fields", "evicted"),
     [
-        ({"lost": {"a": NOW - 899}}, "Ready"),
-        ({"lost": {"a": NOW - 900}}, "Retry"),
-        ({"remotes": {"a": EMPTY}}, "Retry"),
-        ({"clusters": ("b",), "remotes": {"b": EMPTY}}, "Retry"),
+        ({"lost": {"a": NOW - 899}}, False),
+        ({"lost": {"a": NOW - 900}}, True),
+        ({"remotes": {"a": EMPTY}}, True),
+        ({"remotes": {"a": remote(true("Evicted"))}}, True),
+        ({"remotes": {"a": remote(true("Finished", "OwnerNotFound"))}}, True),
+        ({"clusters": ("b",), "remotes": {"b": EMPTY}}, True),
     ],
-    ids=["just lost", "lost for too long", "gone from the cluster", "cluster not configured"],
+    ids=["just lost", "lost for too long", "gone", "evicted", "without job", "not configured"],
 )
-def test_a_lost_winner(fields: Json, state: str) -> None:
-    stored = local(true("Admitted"), check="Ready", clusterName="a")
-    found = plan(stored, **({"remotes": {"b": EMPTY}} | fields))
-    assert check_after(found, stored) == state
+def test_a_lost_winner(fields: Json, evicted: bool, check: str) -> None:
+    stored = local(check=check, clusterName="a")
+    elsewhere = {"b": remote(true("Admitted"))}
+    found = plan(stored, **({"remotes": elsewhere} | fields))
+    assert check_after(found, stored) == ("Retry" if evicted else check)
+    made = [each for writes in found.remote.values() for each in writes if isinstance(each, Create)]
+    assert not made, "no other cluster gets the job before the Workload was evicted"
 
 
 @pytest.mark.parametrize(("since", "state"), [(NOW - 899, "Ready"), (NOW - 900, "Retry")])
@@ -287,7 +298,7 @@ def test_an_object_of_another_manager_is_reported_and_left_alone() -> None:
 
 
 def test_a_job_of_another_workload_with_the_same_name_is_not_adopted() -> None:
-    stored = local()
+    stored = local(clusterName="a")
     there = remote(true("Admitted"), job=remote_job("other", active=1))
     found = plan(stored, remotes={"a": there})
     assert "belongs to workload other" in found.fault
@@ -347,8 +358,8 @@ def test_a_copy_without_its_job_does_not_keep_other_clusters_from_winning() -> N
     stored = local(nominatedClusterNames=["a", "b"])
     remotes = {"a": remote(true("Finished", "OutOfSync")), "b": remote(true("Admitted"))}
     found = plan(stored, remotes=remotes)
-    assert deleted(found, "a") == ["Workload"]
     assert status_after(found, stored)["clusterName"] == "b"
+    assert deleted(plan(local(clusterName="b"), remotes=remotes), "a") == ["Workload"]
 
 
 def test_a_copy_that_is_being_deactivated_keeps_its_job_until_it_has_no_pods() -> None:
@@ -369,3 +380,17 @@ def test_a_workload_that_is_deactivated_keeps_its_job_until_it_is_evicted() -> N
     found = plan(stored, remotes=remotes, jobs=(job(suspend=False, active=1),))
     assert deleted(found, "a") == []
     assert check_after(found, stored) == "Ready"
+
+
+def test_a_cluster_with_a_long_message_does_not_keep_others_from_getting_copies() -> None:
+    stored = local(nominatedClusterNames=["a", "b"])
+    refused = {**true("QuotaReserved", "Inadmissible"), "status": "False", "message": "é" * 16_384}
+    found = plan(stored, remotes={"a": remote(refused), "b": EMPTY})
+    assert found.dispatched == ("b",)
+    message = status_after(found, stored)["admissionChecks"][0]["message"]
+    assert "cluster a: éé" in message
+    assert len(message.encode()) < 2048
+    lasting = {"b": "x" * 40_000}
+    found = plan(stored, remotes={"a": EMPTY, "b": EMPTY}, failures=lasting)
+    message = status_after(found, stored)["admissionChecks"][0]["message"]
+    assert len(message.encode()) == 32_768

@@ -41,7 +41,8 @@ def test_the_end_of_the_manager_waits_for_writes_to_workers_but_not_for_long(
         assert fleet.clock.monotonic() - began < 0.3
         finished = latency_s < 1
         assert (["train"] if finished else []) == near.jobs()
-        assert ("near" if finished else "") == fleet.cluster_of("train")
+        assert ("Ready" if finished else "Pending") == fleet.state("train")
+        assert "near" == fleet.cluster_of("train"), "it is recorded before the job is created"
         near.line.create = Line.create.__get__(near.line)
         await fleet.restart()
         await fleet.rest(30)

@@ -96,12 +96,10 @@ def _error(run: Run, verb: str) -> bool:
 def reconciled(run: Run) -> None:
     """Run one pass, carry its writes out, and compare the objects of all clusters."""
     clusters = Clusters(run)
-    group = _group(run, clusters)
-    plan = reconcile_group(group, run.now) if group is not None else GroupResult()
-    if group is not None and plan.confirm:
-        # The controller reads the job of a finished copy once more; here it is the newest.
-        group = msgspec.structs.replace(group, confirmed=plan.confirm)
-        plan = reconcile_group(group, run.now)
+    plan = _pass(run, clusters)
+    while plan.repeat:
+        clusters.manager.carry_out(plan.first)
+        plan = _pass(run, clusters)
     error = clusters.carry_out(plan)
     refused(run.expected["wantError"], error)
     if run.expected["wantResult"] is not None:
@@ -116,6 +114,18 @@ def reconciled(run: Run) -> None:
     if "worker2" not in clusters.names:
         same(run.expected["wantWorker2Workloads"], None)
         same(run.expected["wantWorker2Jobs"], None)
+
+
+def _pass(run: Run, clusters: Clusters) -> GroupResult:
+    group = _group(run, clusters)
+    if group is None:
+        return GroupResult()
+    plan = reconcile_group(group, run.now)
+    if not plan.confirm:
+        return plan
+    # The controller reads the job of a finished copy once more; here it is the newest.
+    group = msgspec.structs.replace(group, confirmed=plan.confirm)
+    return reconcile_group(group, run.now)
 
 
 def _group(run: Run, clusters: Clusters) -> WorkloadGroup | None:

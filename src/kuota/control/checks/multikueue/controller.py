@@ -80,29 +80,28 @@ class MultiKueueController:
         profiles = gates.on(Gate.MultiKueueClusterProfile)
         automated = gates.on(Gate.MultiKueueManagerQuotaAutomation)
         self.objects = MultiKueueObjects(client, clock, namespace, profiles=profiles)
-        self.clusters = RemoteClusters()
+        self._multi, self._gates, self.clusters = multi, gates, RemoteClusters()
         providers, recorder = configured(multi), sender.recorder
         self._cluster_reconciler = ClusterReconciler(
             client, clock, recorder, gates, self.objects, providers
         )
         self.count_requests: CountRequests = uncounted
-        make = make or partial(self._worker_client, may_write=client.may_write)
         options = WatchOptions(kinds=kinds, origin=origin, with_queues=automated)
+        make = make or partial(self._worker_client, client.may_write)
         self._connections = self._make_connections(make, options, clock)
         self._conflicts = self._found_conflicts(origin)
         self._changes = CheckChanges(cache, self.objects, on_check)
         self._collector = GarbageCollector(
             self.clusters, kinds, origin, self._workload, self.identity, clock
         )
-        self._multi, self._gates = multi, gates
         self.pods = RemotePods(cache, self.clusters, self._settings, clock)
         self.dispatcher = self._dispatcher(sender, clock)
         self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
-        quota = QuotaWriter(cache, sender, clock, self.objects, self.clusters)
-        self._quota = quota if automated else None
+        kit = cache, sender, clock, self.objects, self.clusters
+        self._quota = QuotaWriter(*kit) if automated else None
 
     def _worker_client(
-        self, name: str, connection: Connection, may_write: Callable[[], bool] | None
+        self, may_write: Callable[[], bool] | None, name: str, connection: Connection
     ) -> Client:
         count = self.count_requests
         return worker_client(connection, self._clock, may_write, name=name, count=count)

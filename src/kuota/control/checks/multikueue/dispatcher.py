@@ -116,6 +116,8 @@ class Dispatcher:
         if plan.confirm:
             return await self._confirm(key, group, plan.confirm)
         await self._send_here(key, plan.first)
+        if plan.repeat:
+            return await self.reconcile(key)
         if plan.nominated:
             self._rounds[key] = now
         outcome = await self._send_all(key, group, plan)

@@ -81,7 +81,7 @@ def evict_with_copy(group_pass: GroupPass) -> bool:
     stored = recorded_copy(group_pass)
     found = group_pass.first_true("Evicted") if not group_pass.recorded else None
     there = (stored is not None and stored.true("Evicted")) or found is not None
-    if not there or not group_pass.ready:
+    if not there or not group_pass.chosen:
         return False
     cluster = group_pass.recorded or (found[0] if found is not None else "")
     message = f"The workload was evicted in cluster {cluster}; dispatching it again"

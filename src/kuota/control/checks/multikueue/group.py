@@ -86,8 +86,6 @@ class WorkloadGroup(Struct):
     clusters: tuple[str, ...] = ()
     remotes: Mapping[str, RemoteCopies] = {}
     lost: Mapping[str, float] = {}
-    unseen: frozenset[str] = frozenset()
-    """The lost clusters that have not been connected since this process started."""
     removed: Mapping[str, RemoteCopies] = {}
     components: tuple[Component, ...] = ()
     index: int | None = None
@@ -121,6 +119,8 @@ class GroupResult(Struct):
     nominated: bool = False
     confirm: str = ""
     """The cluster whose jobs have to be read for another pass, which can then finish."""
+    repeat: bool = False
+    """Whether another pass follows `first` at once, which decides what is sent to the clusters."""
     dispatched: tuple[str, ...] = ()
     """The clusters that get a copy of the Workload."""
     admitted: str = ""

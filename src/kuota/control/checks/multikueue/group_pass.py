@@ -12,9 +12,10 @@ from kuota.api.base import Condition, Json, condition, true_condition
 from kuota.api.merge_patch import difference
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, text
-from kuota.bridge.conditions import stamp, timestamp
+from kuota.bridge.conditions import MAX_MESSAGE, shortened, stamp, timestamp
 from kuota.bridge.draft import Draft, StoredWorkload
 from kuota.bridge.effects import Create, Effect, StatusPatch, edit
+from kuota.bridge.inbound_workload import replaces
 from kuota.bridge.jobs.dispatch import ForeignObject, is_owned
 from kuota.bridge.jobs.kind import key_of
 from kuota.bridge.lifecycle_checks import check_json
@@ -39,6 +40,7 @@ class GroupPass:
         """The clusters whose writes have to succeed before those to the local Workload."""
         self.nominated = False
         self.confirm = ""
+        self.repeat = False
         self.dispatched: list[str] = []
         self.admitted = ""
         self._job_status: list[Effect] = []
@@ -68,6 +70,15 @@ class GroupPass:
     def recorded(self) -> str:
         """The cluster in which the Workload is admitted, according to its status."""
         return self.local.obj.status.cluster_name or ""
+
+    @property
+    def chosen(self) -> bool:
+        """Whether a cluster was chosen, which is recorded before its job is created.
+
+        The next slice of an elastic job has the cluster of the previous one from the beginning.
+        """
+        inherited = self.elastic and replaces(self.local.obj) is not None
+        return self.ready or (self.pending and bool(self.recorded) and not inherited)
 
     def copies(self) -> Iterable[tuple[str, StoredWorkload]]:
         """Yield the copies of the Workload, in the order of the configuration."""
@@ -105,20 +116,20 @@ class GroupPass:
     def _needed_by_others(self, cluster: str) -> bool:
         return any(each.cluster == cluster for each in self.group.components)
 
-    def set_check(self, state: str, message: str) -> None:
-        """Write the state of the check."""
+    def set_check(self, state: str, message: str) -> bool:
+        """Write the state of the check. Returns whether it changes."""
         check = self.group.check
         assert check is not None, "a Workload without a check is not dispatched"
         same_state = check.state == state
         since = check.last_transition_time if same_state else stamp(self.now)
-        new = msgspec.structs.replace(
-            check, state=state, message=message, last_transition_time=since
-        )
+        cut = shortened(message, MAX_MESSAGE)
+        new = msgspec.structs.replace(check, state=state, message=cut, last_transition_time=since)
         if new == check:
-            return
+            return False
         listed = self.local.obj.status.admission_checks or ()
         states = [check_json(new if each.name == check.name else each) for each in listed]
         self.draft.write({"admissionChecks": states})
+        return True
 
     def retry(self, message: str) -> None:
         """Evict the Workload, so that it is dispatched again."""
@@ -128,17 +139,21 @@ class GroupPass:
         """Repeat the pass later."""
         self._faults.append(why)
 
-    def report(self) -> None:
-        """Say in the message of a pending check why the Workload is not dispatched everywhere."""
+    def report(self) -> bool:
+        """Say in the message of a pending check why the Workload is not dispatched everywhere.
+
+        Returns whether the message changes.
+        """
         check = self.group.check
         if check is None or check.state != "Pending":
-            return
+            return False
         known = [*self._faults, *_obstacles(self)]
         known += [f"cluster {name}: {why}" for name, why in sorted(self.group.failures.items())]
         if known:
-            self.set_check("Pending", OBSTACLE + "; ".join(dict.fromkeys(known)))
-        elif check.message.startswith(OBSTACLE):
-            self.set_check("Pending", "Waiting for a cluster to admit the workload")
+            return self.set_check("Pending", OBSTACLE + "; ".join(dict.fromkeys(known)))
+        if check.message.startswith(OBSTACLE):
+            return self.set_check("Pending", "Waiting for a cluster to admit the workload")
+        return False
 
     def sync_job(self, cluster: str, *, create: bool = True) -> bool:
         """Copy the status of the remote job, or create it. Returns whether that succeeded.
@@ -221,6 +236,7 @@ class GroupPass:
             fault="; ".join(self._faults),
             nominated=self.nominated,
             confirm=self.confirm,
+            repeat=self.repeat,
             dispatched=tuple(self.dispatched),
             admitted=self.admitted,
         )
@@ -231,11 +247,13 @@ def _obstacles(group_pass: GroupPass) -> Iterable[str]:
     for cluster, stored in group_pass.copies():
         found = condition(stored.obj.status.conditions, "QuotaReserved")
         if found is not None and found.status == "False" and found.reason in _MISCONFIGURED:
-            yield f"cluster {cluster}: {found.message}"
+            yield f"cluster {cluster}: {shortened(found.message, MAX_QUOTED)}"
 
 
 OBSTACLE = "Not dispatched everywhere: "
 _MISCONFIGURED = ("Inadmissible", "Misconfigured")
+MAX_QUOTED = 1024
+"""How much of a cluster's message is repeated, in bytes. There may be twenty clusters."""
 SOON_S = 2.0
 """When a status that could not be copied yet is tried again."""
 

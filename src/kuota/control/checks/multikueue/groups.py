@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -101,7 +101,6 @@ class Groups:
             clusters=tuple(names),
             remotes=remotes,
             lost=lost,
-            unseen=self._unseen(lost),
             removed=self._removed(stored.key, names, dispatch, jobs),
             **(shared | fields),
         )
@@ -122,11 +121,6 @@ class Groups:
             if found is not None and owner.kind in self._cache.jobs:
                 return tuple(self._cache.job_caches.together(owner.kind, found))
         return ()
-
-    def _unseen(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the clusters that have not been connected since this process started."""
-        found = ((name, self._clusters.get(name)) for name in names)
-        return frozenset(name for name, each in found if each is not None and not each.seen)
 
     def _remotes(
         self,

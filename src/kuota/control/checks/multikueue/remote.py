@@ -69,11 +69,6 @@ class RemoteCluster:
             raise Unreachable(f"cluster {self.name!r} is not connected", sent=False)
         return self._client
 
-    @property
-    def seen(self) -> bool:
-        """Whether the cluster has been connected since this process started."""
-        return self._client is not None
-
     def get(self, kind: GroupKind, key: Key) -> Json | None:
         """Return a cached object with the origin label; None if there is none or its kind lacks.
 

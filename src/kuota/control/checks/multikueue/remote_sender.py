@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kuota.api.base import Json, Key
 from kuota.bridge.effects import Create
 from kuota.bridge.jobs.ancestor import GroupKind
-from kuota.bridge.jobs.dispatch import ForeignObject, is_owned
+from kuota.bridge.jobs.dispatch import is_owned
 from kuota.control.effects import Sender
 from kuota.kube.errors import AlreadyExists, NotFound
 from kuota.kube.events import Recorder
@@ -56,8 +56,7 @@ class RemoteSender(Sender):
             self._objects.wrote(resource, await self._client.create(resource, effect.object))
         except AlreadyExists:
             found = await self._client.get(resource, key)
-            if not is_owned({"kind": resource.kind, **found}, self._origin):
-                raise ForeignObject(f"{resource.kind} {key} exists") from None
+            is_owned({"kind": resource.kind, **found}, self._origin)
             self._objects.wrote(resource, found)
             raise RetryLater(f"{resource.kind} {key} exists already") from None
         except NotFound as error:

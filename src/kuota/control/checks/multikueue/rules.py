@@ -4,8 +4,8 @@
 The first rule that applies ends the pass. These cases go beyond Kueue, because a job must not run
 twice and must not get stuck:
 
-- Once a cluster is recorded as the winner, a copy elsewhere never takes its place. It may return
-  with a cluster that was lost.
+- The winner is recorded before its job is created, and a copy elsewhere never takes its place. Such
+  a copy may return with a cluster that was lost.
 - Copies in clusters that are no longer configured are removed.
 - No cluster is nominated while the Workload is being evicted.
 - If a Workload is evicted and no cluster has its job, the status of the local job shows that it has
@@ -144,7 +144,7 @@ def _unfinished(group_pass: GroupPass, cluster: str, reason: str) -> bool:
 
     Before a cluster was chosen, only the copy is created again.
     """
-    if group_pass.ready:
+    if group_pass.chosen:
         note = f"The workload in cluster {cluster} no longer matches its job ({reason})"
         group_pass.retry(f"{note}; dispatching it again")
         group_pass.draft.record_event(EVENT, f"{note}; dispatching it again", warning=True)

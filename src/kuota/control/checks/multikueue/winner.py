@@ -13,9 +13,6 @@ from kuota.bridge.job_pass.slices import counts_of, scaled_down
 from .copies import outdated, owned, patched, priority_changed
 from .group_pass import EVENT, GroupPass
 
-CONNECTING_S = 10.0
-"""How long a manager that was restarted waits for the clusters that it had nominated."""
-
 
 def sync_copies(group_pass: GroupPass) -> bool:
     update_copies(group_pass)
@@ -50,7 +47,7 @@ def admitted_in(group_pass: GroupPass) -> str | None:
     """Return the cluster that runs the Workload: the recorded one, or the first that admitted it.
 
     Of clusters that admitted it at the same time, the first one of the configuration wins. One that
-    has the job wins in any case: the manager chose it and was stopped before it recorded that.
+    has the job wins in any case: it was lost and has returned, or Kueue was the manager before.
     """
     recorded = group_pass.recorded
     if recorded:
@@ -64,51 +61,55 @@ def admitted_in(group_pass: GroupPass) -> str | None:
 
 
 def run_in_winner(group_pass: GroupPass) -> bool:
-    """Run the job in the cluster that admitted the Workload, and nowhere else."""
+    """Run the job in the cluster that admitted the Workload, and nowhere else.
+
+    The cluster is recorded before the job is created there. So a manager that is killed in between
+    continues with the same cluster, also if that is away: no other cluster may run the job.
+    """
     winner = admitted_in(group_pass)
     if winner is None:
-        if group_pass.ready:
+        if group_pass.chosen:
             _lost(group_pass)
-        return group_pass.ready
-    wait_s = _restarted_s(group_pass, winner)
-    if wait_s > 0:
-        group_pass.draft.requeue_after(wait_s)
+        return group_pass.chosen
+    assert group_pass.group.check is not None
+    undecided = group_pass.group.check.state not in ("Retry", "Rejected")
+    if not group_pass.recorded:
+        if undecided:
+            _record(group_pass, winner)
+        return True
+    if group_pass.group.failures and group_pass.report():
+        group_pass.repeat = True
         return True
     keep_only(group_pass, winner)
     group_pass.needs = (winner,)
     if not group_pass.sync_job(winner):
         return True
-    assert group_pass.group.check is not None
     stored = group_pass.remotes[winner].workload
     assert stored is not None, "an admitted copy exists"
     _mark_placed(group_pass, stored)
-    if group_pass.group.check.state not in ("Retry", "Rejected"):
-        _record_winner(group_pass, winner)
+    if undecided:
+        _set_ready(group_pass, winner)
     group_pass.draft.requeue_after(group_pass.group.settings.worker_lost_timeout_s)
     return True
 
 
-def _restarted_s(group_pass: GroupPass, winner: str) -> float:
-    """Return how long to wait for clusters that are not known yet before choosing a new winner.
+def _record(group_pass: GroupPass, winner: str) -> None:
+    """Record the winner. The API server accepts only a nominated cluster.
 
-    A manager that was stopped may have created the job in one of them and not recorded that.
+    The winner was not nominated if its cluster was lost and returned, for example.
     """
-    group = group_pass.group
-    if group_pass.recorded or any(group_pass.remotes[winner].jobs):
-        return 0.0
-    named = group.unseen.intersection(group_pass.local.obj.status.nominated_cluster_names or ())
-    longest_s = min(CONNECTING_S, group.settings.worker_lost_timeout_s)
-    return max((longest_s - (group_pass.now - group.lost[each]) for each in named), default=0.0)
+    if winner in (group_pass.local.obj.status.nominated_cluster_names or ()):
+        group_pass.draft.write({"clusterName": winner, "nominatedClusterNames": None})
+    else:
+        group_pass.draft.write({"nominatedClusterNames": [winner]})
+    group_pass.repeat = True
 
 
-def _record_winner(group_pass: GroupPass, winner: str) -> None:
+def _set_ready(group_pass: GroupPass, winner: str) -> None:
     message = f"The workload is admitted in cluster {winner}"
     if not group_pass.ready:
         group_pass.admitted = winner
     group_pass.set_check("Ready", message)
-    status = group_pass.local.obj.status
-    if not group_pass.recorded or status.nominated_cluster_names:
-        group_pass.draft.write({"clusterName": winner, "nominatedClusterNames": None})
     group_pass.draft.record_event(EVENT, message)
 
 
@@ -146,7 +147,7 @@ def _delayed(assignment: PodSetAssignment) -> bool:
 
 
 def _lost(group_pass: GroupPass) -> None:
-    """Decide about a Workload that no cluster runs, although its check is Ready."""
+    """Decide about a Workload that no cluster runs, although one was chosen."""
     cluster, group = group_pass.recorded, group_pass.group
     if cluster in group.lost:
         keep_only(group_pass, cluster)
