@@ -10,11 +10,17 @@ from kuota.api.base import Json
 from kuota.api.defaults import defaulted, schema_defaulted
 from kuota.api.faults import FieldError, invalid
 from kuota.api.gates import Gates
-from kuota.api.rules.volumes import config_data_faults
+from kuota.api.rules.config_data import config_map_faults, secret_faults
 from kuota.api.structure import filled, value_faults
 
 from .columns import dig, mapped
 from .crd import crd_faults
+from .event_faults import (
+    core_event_faults,
+    event_faults,
+    event_update_faults,
+    new_event_faults,
+)
 from .job_faults import cron_job_faults, job_faults, job_update_faults
 from .job_kind_faults import job_kind_faults
 from .kinds import Kind, Version
@@ -94,6 +100,8 @@ def faults(
         return found
     if kind.resource in _FAULTS:
         found += _FAULTS[kind.resource](obj)
+    if old is None and kind.resource in _NEW_FAULTS:
+        found += _NEW_FAULTS[kind.resource](obj)
     if old is not None and kind.resource in _UPDATE_FAULTS:
         found += _UPDATE_FAULTS[kind.resource](obj, old)
     return found
@@ -122,20 +130,26 @@ _WITH_STATUS = frozenset(
 )
 _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": crd_faults,
-    "configmaps": config_data_faults,
+    "configmaps": config_map_faults,
     "cronjobs.batch": cron_job_faults,
     "deployments.apps": deployment_faults,
+    "events": core_event_faults,
+    "events.events.k8s.io": event_faults,
     "jobs.batch": job_faults,
     "statefulsets.apps": stateful_set_faults,
     "pods": _pod_faults,
     BINDINGS: binding_faults,
-    "secrets": config_data_faults,
+    "secrets": secret_faults,
     "validatingadmissionpolicies.admissionregistration.k8s.io": policy_faults,
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": policy_binding_faults,
+}
+_NEW_FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
+    "events.events.k8s.io": new_event_faults,
 }
 _UPDATE_FAULTS: dict[str, Callable[[Json, Json], Iterable[FieldError]]] = {
     "configmaps": _immutable_faults,
     "deployments.apps": deployment_update_faults,
+    "events.events.k8s.io": event_update_faults,
     "jobs.batch": job_update_faults,
     "statefulsets.apps": stateful_set_update_faults,
     "pods": pod_update_faults,

@@ -184,8 +184,13 @@ _CORE_NAMES = {new: old for old, new in _EVENT_NAMES.items()}
 def stored_form(kind: Kind, obj: Json) -> Json:
     """The object in stored form. The argument is not changed."""
     if kind.storage == "events":
-        return _renamed(obj, _CORE_NAMES) | {"apiVersion": "v1"}
+        return core_event(obj)
     return _in_version(kind, obj, kind.stored)
+
+
+def core_event(event: Json) -> Json:
+    """An Event of events.k8s.io/v1 in the form of core/v1."""
+    return _renamed(event, _CORE_NAMES) | {"apiVersion": "v1"}
 
 
 def served_form(kind: Kind, obj: Json, version: str) -> Json:

@@ -26,7 +26,9 @@ _WORDS = {
     ErrorType.TYPE_INVALID: "Invalid value",
     ErrorType.INTERNAL: "Internal error",
 }
-_WITHOUT_VALUE = frozenset({ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.INTERNAL})
+_WITHOUT_VALUE = frozenset(
+    {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
+)
 _LONGEST_VALUE = 200
 _MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"

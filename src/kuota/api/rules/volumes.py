@@ -22,7 +22,7 @@ from ..faults import (
     not_found,
     required,
 )
-from .report import child, elements, integer, mapping, nano, objects, text
+from .report import child, elements, integer, nano, objects, text
 
 MAX_MODE = 0o777
 MAX_ID = 2**31 - 1
@@ -200,17 +200,6 @@ def user_faults(spec: Json, path: str) -> Iterator[FieldError]:
 def _id_faults(value: Any, path: str) -> Iterator[FieldError]:
     if value is not None and not 0 <= (integer(value) or 0) <= MAX_ID:
         yield invalid(path, value, _ID)
-
-
-def config_data_faults(obj: Json) -> Iterator[FieldError]:
-    """Yield the faults of the keys of a ConfigMap or Secret, which become names of files."""
-    plain, binary = mapping(obj.get("data")), mapping(obj.get("binaryData"))
-    for field, entries in (("data", plain), ("binaryData", binary)):
-        for key in entries:
-            for each in names.config_key(key):
-                yield invalid(f"{field}[{key}]", key, each)
-    for key in binary.keys() & plain.keys():
-        yield invalid(f"binaryData[{key}]", key, "duplicate of key present in data")
 
 
 def _unsupported(path: str, value: Any, known: tuple[str, ...]) -> FieldError:
