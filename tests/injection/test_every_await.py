@@ -25,10 +25,6 @@ APART = {
     "runner.file_creation._whole#1": "a process creates volumes, and here are none",
     "runner.pod_launch.PodLaunch._prepare#2": "a process creates volumes, and here are none",
     "runner.pod_runs.end_all#1": "`kuota down` runs it in a process of its own",
-    "runner.logs.DirectoryWatch.changed#1": "part of the answer to a request for a log",
-    "runner.logs.read_log#1": "the answer to a request, which nobody else depends on",
-    "runner.logs.read_log#2": "the answer to a request, which nobody else depends on",
-    "runner.logs._text#1": "the answer to a request, which nobody else depends on",
     "runner.exec.ExecSessions.end#1": "no command runs in a container here",
     "control.reconcile_job.JobReconciler._evaluated#1": "all priority classes are known here",
     "control.cluster_cache.ClusterCache.find_missing#1": "all classes and flavors are known here",
@@ -39,11 +35,12 @@ APART = {
 STREAMS = (
     "runner.descriptors.",
     "runner.exec.ExecSession.",
+    "runner.logs.",
     "runner.pod_sockets.",
     "runner.pod_worker.PodWorker.exec#",
     "runner.pod_worker.PodWorker._launch_again#",
 )
-"""Parts of the answer to `kubectl exec` or `port-forward`, which nobody else depends on."""
+"""Parts of the answer to `kubectl exec`, `logs` or `port-forward`: nobody else depends on them."""
 
 USAGE = "runner.usage."
 """Measures processes for `kubectl top`. It is retried, and nothing depends on it."""

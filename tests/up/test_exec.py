@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -43,6 +44,16 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: words}
 data: {hello: hi there}
+"""
+
+SHELL = """
+apiVersion: v1
+kind: Pod
+metadata: {name: shell}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: main, image: none, stdin: true, tty: true, command: [sh]}
 """
 
 PYTHON_CLIENT = """
@@ -204,6 +215,52 @@ def test_attach_passes_input_to_the_process_and_shows_its_output(machine: Machin
         client.stdin.close()
         assert [b"got one\n", b"end of input\n"] == [client.stdout.readline() for _ in "ab"]
         client.kill()
+
+
+def in_terminal(
+    machine: Machine, *arguments: str, typed: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run kubectl in a terminal of 33 lines and 77 columns in which a user types."""
+    line = f"stty rows 33 cols 77; exec {shlex.join([KUBECTL, *arguments])}"
+    return subprocess.run(
+        ["script", "-qec", line, "/dev/null"],
+        input=typed.encode(),
+        env=machine.environment,
+        capture_output=True,
+        timeout=HANG_S,
+        check=False,
+    )
+
+
+def test_a_container_has_a_terminal_that_clients_attach_to(machine: Machine) -> None:
+    machine.apply(SHELL)
+    machine.wait("pod/shell", "jsonpath={.status.phase}=Running")
+    resized = 'until [ "$(stty size)" = "33 77" ]; do sleep 0.1; done; echo now it has $(stty size)'
+    with _started(machine, "attach", "-i", "shell") as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        client.stdin.write(b"kept=42; echo k${kept}k\n")
+        client.stdin.flush()
+        _until(lambda: b"k42k" in machine.kubectl("logs", "shell").encode())
+        client.kill()
+    machine.kill()
+    machine.up("--gpus", "2")
+    typed = f"{resized}; echo k$((kept+1))k $TERM; exit 3\n"
+    attached = in_terminal(machine, "attach", "-it", "shell", typed=typed)
+    assert b"now it has 33 77" in attached.stdout, attached.stdout
+    assert b"k43k xterm" in attached.stdout, attached.stdout
+    machine.wait("pod/shell", "jsonpath={.status.phase}=Failed")
+    (status,) = machine.get("pod/shell")["status"]["containerStatuses"]
+    assert 3 == status["state"]["terminated"]["exitCode"]
+    assert "k42k" in machine.kubectl("logs", "shell")
+
+
+def test_kubectl_run_opens_a_terminal(machine: Machine) -> None:
+    command = ("--", "sh", "-c", "read line; echo got $line; exit 4")
+    options = ("-it", "--rm", "--restart=Never", "--image=none", "--command")
+    done = in_terminal(machine, "run", "typed", *options, *command, typed="hello\n")
+    assert b"got hello" in done.stdout, done.stdout
+    assert 4 == done.returncode, done.stdout
 
 
 @pytest.mark.usefixtures("transport")

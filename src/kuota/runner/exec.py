@@ -27,11 +27,11 @@ from .proc import sweep
 from .processes import COOKIE, Launch
 from .spawn import SOURCE, memory_file
 from .start_failures import start_failure
+from .terminal import DEFAULT_TERM, open_terminal
 
 MARK = "KUOTA_EXEC"
 """Identifies a command in its environment, so that what it left behind can be found."""
 _BOOT = f"import sys; sys.path.append({SOURCE!r}); from kuota.runner.exec_shim import main; main()"
-_DEFAULT_TERM = "xterm"
 
 
 class ExecFailed(Exception):
@@ -120,12 +120,13 @@ class ExecSession:
             stdio = [*self._terminal(stack, launch)] or [*self._pipes(stack, launch)]
             env = {**launch.env, COOKIE: container.cookie, MARK: self._mark}
             if self._request.tty:
-                env.setdefault("TERM", _DEFAULT_TERM)
+                env.setdefault("TERM", DEFAULT_TERM)
             plan = msgspec.structs.asdict(launch) | {
                 "argv": self._request.argv,
                 "env": env,
                 "exec": True,
                 "tty": self._request.tty,
+                "fifo": "",
                 "stdio": tuple(fd >= 0 for fd in stdio),
                 "container_pid": container.pid,
                 "container_start": container.start,
@@ -166,9 +167,8 @@ class ExecSession:
         """The command's end of a new terminal, for all three streams."""
         if not self._request.tty:
             return
-        ours, theirs = os.openpty()
+        ours, theirs = open_terminal(launch.uid, launch.gid)
         stack.callback(os.close, theirs)
-        _give(theirs, launch)
         # Two descriptors, because each is closed by its own owner.
         self.stdin, self.stdout = Descriptor(os.dup(ours)), Descriptor(ours)
         yield from (theirs, theirs, theirs)

@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import os
 import stat
-from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -111,41 +110,62 @@ async def read_log(folder: str, query: LogQuery) -> AsyncGenerator[bytes, None]:
 
 
 async def _text(folder: str, query: LogQuery) -> AsyncGenerator[bytes, None]:
-    if not query.follow:
-        for piece in _so_far(_Reader(folder), query):
-            yield piece
-        return
+    """The selected text. A log may have many megabytes, so other tasks run between its pieces."""
+    reader, since = _Reader(folder), _Since(query.since)
+    if query.tail is not None:
+        reader.skip(query.tail)
+    for piece in reader.more():
+        await asyncio.sleep(0)
+        for part in since.selected(piece):
+            yield _shown(part, query)
+    if query.follow:
+        async with aclosing(_added(folder, reader, query)) as pieces:
+            async for text in pieces:
+                yield text
+
+
+def follow_log(folder: str) -> AsyncGenerator[bytes, None]:
+    """What is added to the log after this call, until the end of the run."""
+    reader = _Reader(folder)
+    reader.skip()
+    return _added(folder, reader, LogQuery())
+
+
+async def _added(folder: str, reader: _Reader, query: LogQuery) -> AsyncGenerator[bytes, None]:
+    """What the reader has not read yet, until the end of the run."""
     with DirectoryWatch(folder) as watch:
-        reader = _Reader(folder)
-        for piece in _so_far(reader, query):
-            yield piece
         while True:
-            living = _is_alive(
-                folder
-            )  # Checked first, because output that precedes the end is read after the check.
+            # Checked first, because output that precedes the end is read after the check.
+            living = _is_alive(folder)
             for added in reader.more():
                 yield _shown(added, query)
+                await asyncio.sleep(0)
             if not living:
                 return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(watch.changed(), _LONGEST_SILENCE_S)
 
 
-def _so_far(reader: _Reader, query: LogQuery) -> Iterator[bytes]:
-    """The current content of the log, from the first selected line."""
-    since = None if query.since is None else _stamp(query.since)
-    if query.tail is None and since is None:
-        for piece in reader.more():
-            yield _shown(piece, query)
-        return
-    kept: deque[bytes] = deque(maxlen=query.tail)
-    for piece in reader.more():
-        for line in _lines(piece.text):
-            if since is None or line[: len(since)] >= since:
-                kept.append(line)
-    while kept:
-        some = [kept.popleft() for _ in range(min(1000, len(kept)))]
-        yield _shown(_Piece(b"".join(some)), query)
+class _Since:
+    """Selects the lines that began at a time or later."""
+
+    def __init__(self, moment: float | None) -> None:
+        self._first = None if moment is None else _stamp(moment)
+        self._began_in_time = True
+
+    def selected(self, piece: _Piece) -> Iterator[_Piece]:
+        """The selected part of the piece, possibly nothing."""
+        if self._first is None:
+            yield piece
+            return
+        kept = []
+        for at, line in enumerate(_lines(piece.text)):
+            if at or not piece.continued:
+                self._began_in_time = line[: len(self._first)] >= self._first
+            if self._began_in_time:
+                kept.append((at, line))
+        if kept:
+            yield _Piece(b"".join(line for _, line in kept), piece.continued and kept[0][0] == 0)
 
 
 def _shown(piece: _Piece, query: LogQuery) -> bytes:
@@ -188,21 +208,40 @@ class _Reader:
         self._continued = False
 
     def more(self) -> Iterator[_Piece]:
-        """Everything that was added since the last call, at the end possibly an incomplete line."""
+        """Everything that was added since the last call, at the end possibly an incomplete line.
+
+        Long lines come in several pieces. A piece never ends within a timestamp.
+        """
         while True:
             if self._file is None and not self._open():
-                break
+                return
             while chunk := os.read(self._file or 0, _CHUNK):
-                whole, newline, self._rest = (self._rest + chunk).rpartition(b"\n")
-                if newline:
-                    yield self._piece(whole + newline)
+                text = self._rest + chunk
+                begun = text.rfind(b"\n") + 1
+                is_shown = len(text) - begun > STAMP_BYTES or (self._continued and not begun)
+                end = len(text) if is_shown else begun
+                self._rest = text[end:]
+                if end:
+                    yield self._piece(text[:end])
             if self._is_newest():
-                break
+                return
             self.close()
-        if self._continued or len(self._rest) > STAMP_BYTES:
-            begun, self._rest = self._rest, b""
-            if begun:
-                yield self._piece(begun)
+            self._continued, self._rest = False, b""  # Each file begins with a timestamp.
+
+    def skip(self, lines: int = 0) -> None:
+        """Continue with the last lines of the log; with 0, at its end, possibly within a line."""
+        for path in reversed(self._files()):
+            file = _regular_file(path)
+            if file is None:
+                continue
+            self.close()
+            self._file, self._inode = file, os.fstat(file).st_ino
+            start, found = _last_lines(file, lines)
+            os.lseek(file, start, os.SEEK_SET)
+            lines -= found
+            if not lines:
+                self._continued = start > 0 and os.pread(file, 1, start - 1) != b"\n"
+                return
 
     def _piece(self, text: bytes) -> _Piece:
         piece = _Piece(text, self._continued)
@@ -237,6 +276,28 @@ class _Reader:
 
     def _is_newest(self) -> bool:
         return _inode(self._path) in (0, self._inode)
+
+
+def _last_lines(file: int, lines: int) -> tuple[int, int]:
+    """Where the last lines of the file begin, at most as many as wanted, and their number."""
+    size = end = os.lseek(file, 0, os.SEEK_END)
+    if not size or not lines:
+        return size, 0
+    found = 0
+    while end:
+        start = max(0, end - _CHUNK)
+        # The last byte of the file ends the last line, and does not begin another one.
+        text = os.pread(file, min(end, size - 1) - start, start)
+        missing = lines - found
+        if text.count(b"\n") < missing:
+            found += text.count(b"\n")
+            end = start
+            continue
+        at = len(text)
+        for _ in range(missing):
+            at = text.rindex(b"\n", 0, at)
+        return start + at + 1, lines
+    return 0, found + 1
 
 
 def _regular_file(path: str) -> int | None:

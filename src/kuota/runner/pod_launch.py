@@ -33,6 +33,7 @@ from .pod_rights import PodRights, pod_rights
 from .processes import Launch
 from .run_as import run_as
 from .settings import WorkerContext
+from .terminal import DEFAULT_TERM
 from .volumes import check_spec, files_plan, references, volume_paths
 
 _PREPARED = "prepared"
@@ -63,10 +64,10 @@ class PodLaunch:
         self._note(*rights.notes(plan.mounts, settings.isolation))
         cpus = self._cpus(pod)
         gid, groups, home = _account(who.uid, self._home.root)
-        env = {"HOME": home}
+        env = {"HOME": home} | ({"TERM": DEFAULT_TERM} if container.get("tty") else {})
         if confine is not None and confine["user"]:
             # The home of the user who runs the server is hidden, and /tmp may be inaccessible.
-            env = {"HOME": self._home.root, "TMPDIR": self._home.root}
+            env |= {"HOME": self._home.root, "TMPDIR": self._home.root}
         return Launch(
             argv=plan.argv,
             env={**env, **plan.env},
@@ -79,6 +80,8 @@ class PodLaunch:
             log_bytes=settings.log_bytes,
             log_files=settings.log_files,
             stdin=bool(container.get("stdin")),
+            stdin_once=bool(container.get("stdinOnce")),
+            tty=bool(container.get("tty")),
             confine=confine,
             cpus=cpus,
             most_processes=self._most_processes(),

@@ -23,6 +23,7 @@ from kuota.steady_time import boot_id, uptime
 
 from .proc import start_ticks
 from .spawn import ShimStarter, take_lock
+from .terminal import OUT, make_fifos
 
 COOKIE = "KUOTA_RUN"
 """Identifies the run in its environment, so that leftover processes can be found."""
@@ -51,6 +52,10 @@ class Launch(msgspec.Struct, frozen=True):
     log_files: int = LOG_FILES
     stdin: bool = False
     """Whether `kubectl attach` can write to its standard input."""
+    stdin_once: bool = False
+    """Whether its standard input ends with that of the first client. A terminal never does."""
+    tty: bool = False
+    """Whether its standard streams are a terminal."""
     confine: dict[str, Any] | None = None
     """See `confine`."""
     cpus: tuple[int, ...] = ()
@@ -80,6 +85,9 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
     oom: int = 0
     adopted: int = 0
     """1 if a shim that replaced a killed one wrote this."""
+    terminal: int | None = None
+    """The process that serves the terminal of the container, and when it started."""
+    terminal_start: int | None = None
 
 
 class RunSettings(msgspec.Struct, frozen=True, array_like=True):
@@ -147,11 +155,7 @@ class Process:
     def start(self, launch: Launch) -> None:
         """Start the run in its new directory. Raises OSError if that is impossible."""
         os.makedirs(self.folder, mode=0o700)
-        for name in ("out", "in") if launch.stdin else ("out",):
-            fifo = f"{self.folder}/{name}"
-            os.mkfifo(fifo, 0o600)
-            if launch.uid is not None:
-                os.chown(fifo, launch.uid, launch.gid)
+        make_fifos(self.folder, launch.uid, launch.gid, stdin=launch.stdin, tty=launch.tty)
         with open(self.folder + "/settings", "wb") as file:
             file.write(msgspec.json.encode(_settings(launch)))
         lock = take_lock(self.folder)
@@ -217,7 +221,7 @@ class Process:
                 os.killpg(state.pid, number)
 
     def _paths(self) -> dict[str, str]:
-        return {"dir": self.folder, "fifo": self.folder + "/out", "log": self.folder + "/log"}
+        return {"dir": self.folder, "fifo": f"{self.folder}/{OUT}", "log": self.folder + "/log"}
 
     def _spawn(self, plan: dict[str, Any], lock: int) -> None:
         """Start a shim that holds the lock, and close our copy of the lock."""
@@ -281,13 +285,16 @@ class Process:
             return None
         self._await_child(state)
         settings = self.settings()
+        same_boot = settings.boot in ("", boot_id())
+        terminal = _known(terminal=state.terminal, terminalStart=state.terminal_start)
         return {
             **self._paths(),
             "log_bytes": settings.log_bytes,
             "log_files": settings.log_files,
-            "adopt": state.pid if settings.boot in ("", boot_id()) else -1,
+            "adopt": state.pid if same_boot else -1,
             "adopt_start": state.pid_start,
             "started": _known(started=state.started, startedUp=state.started_up),
+            "terminal": terminal if same_boot else {},
             "cgroup": settings.cgroup,
             "cookie": f"{COOKIE}={self._cookie}".encode(),
         }

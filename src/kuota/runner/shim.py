@@ -15,7 +15,8 @@ that a shim that has not written its state yet is not mistaken for one that neve
 
 The log is a FIFO that the process itself keeps open, so that writing to it never fails; without a
 reader, it blocks. If a shim is killed, another one is started to `adopt` the process: it continues
-the log, and asks the kernel for the exit code, which older kernels do not know.
+the log, and asks the kernel for the exit code, which older kernels do not know. A container with a
+terminal writes to the FIFO through the process that serves the terminal (`terminal`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from .proc import (
 )
 from .run_state import RunState, moment
 from .shim_log import Log
+from .terminal import TerminalServer, open_terminal
 
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
@@ -53,6 +55,8 @@ CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 CHUNK = 1 << 16
 NEVER_RELEASED = int(signal.SIGRTMAX)
 """The signal with which a process ends whose shim died before it let the process run."""
+_TERMINAL_S = 5.0
+"""How long the server of a terminal may copy the last output, which usually takes milliseconds."""
 BECOME, ENTER, EXECUTE, CONFINE, BIND = 1, 2, 3, 4, 5
 """The step that failed: switch to the user, enter the directory, execute, isolate, bind to CPUs."""
 
@@ -76,51 +80,95 @@ def work(plan: dict[str, Any], ready: int) -> None:
 def _run(plan: dict[str, Any], state: RunState, source: int, log: Log, ready: int) -> None:
     gate_read, gate = os.pipe()
     verdict, verdict_write = os.pipe()
-    sink = os.open(plan["fifo"], os.O_RDWR)
-    stdin = _stdin(plan["dir"] + "/in") if plan["stdin"] else -1
+    terminal = open_terminal(plan["uid"], plan["gid"]) if plan["tty"] else None
+    stdio = _stdio(plan) if terminal is None else (terminal.theirs,) * 3
     pid = os.fork()
     if pid == 0:
         os.close(gate)
-        become_process(plan, gate_read, verdict_write, (stdin, sink, sink))
+        become_process(plan, gate_read, verdict_write, stdio)
     os.close(gate_read)
     os.close(verdict_write)
-    os.close(sink)
-    if stdin >= 0:
-        os.close(stdin)
     pidfd = os.pidfd_open(pid)
+    server = None
+    if terminal is None:
+        for fd in {*stdio} - {-1}:
+            os.close(fd)
+    else:
+        server = TerminalServer(plan["dir"], terminal, pidfd, stdin=plan["stdin"])
     fault = join_cgroup(plan["cgroup"], pid)
-    state.write(pid=pid, pidStart=start_ticks(pid), cgroupErrno=fault, **moment("started"))
+    begun = {"pid": pid, "pidStart": start_ticks(pid), **moment("started"), **_numbers(server)}
+    state.write(cgroupErrno=fault, **begun)
     os.write(gate, b"g")
     os.close(gate)
     refused = os.read(verdict, 16)
     os.close(verdict)
     if refused:
         os.waitpid(pid, 0)
+        _end_terminal(server, source, log)
         why, _, stage = refused.partition(b" ")
         state.finish(errno=int(why), stage=int(stage), **moment("finished"))
         return
     os.close(ready)
     _pump([pidfd], source, log)
+    ending = _ended(plan, pid, pidfd, server, source, log)
+    state.finish(oom=_oom_kills(plan["cgroup"]), **ending)
+
+
+def _ended(
+    plan: dict[str, Any],
+    pid: int,
+    pidfd: int,
+    server: TerminalServer | None,
+    source: int,
+    log: Log,
+) -> dict[str, float]:
+    """End everything that the ended process has left behind. Returns how and when it ended."""
     status = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
     killed = status is not None and status.si_code != os.CLD_EXITED
     number = 0 if status is None else status.si_status
     if killed and number == signal.SIGTERM:
-        _wait_for_others(pid, plan["grace_s"], source, log)
+        known = {pid} if server is None else {pid, server.pid}
+        _wait_for_others(known, plan["grace_s"], source, log)
     finished = moment("finished")
     kill_group(pid)  # Before the pid is reaped and could be reused.
+    _end_terminal(server, source, log)
     kill_orphans()
     _drain(source, log)
     ending = {"signal": number, "code": 128 + number} if killed else {"signal": 0, "code": number}
-    state.finish(oom=_oom_kills(plan["cgroup"]), **finished, **ending)
+    return {**finished, **ending}
+
+
+def _numbers(server: TerminalServer | None) -> dict[str, float]:
+    """What another shim needs to know about the server of the terminal."""
+    return {} if server is None else {"terminal": server.pid, "terminalStart": server.start}
+
+
+def _end_terminal(server: TerminalServer | None, source: int, log: Log) -> None:
+    if server is not None:
+        server.finish()
+        _await_terminal(server.pid, server.start, source, log)
+        os.waitpid(server.pid, 0)
+
+
+def _await_terminal(pid: int, start: int, source: int, log: Log) -> None:
+    """Let the server of a terminal copy the rest of the output. Kill it if that takes too long."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except (OSError, OverflowError):
+        return
+    until = time.monotonic() + _TERMINAL_S
+    if start_ticks(pid) == start and not _pump([pidfd], source, log, until):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    os.close(pidfd)
 
 
 def _adopt(
     pid: int, plan: dict[str, Any], state: RunState, source: int, log: Log, ready: int
 ) -> None:
     """Watch a process that another shim started, if it still exists, then report its end."""
-    began = plan["adopt_start"]
+    began, terminal = plan["adopt_start"], plan["terminal"]
     with contextlib.suppress(OSError):  # The end is recorded as soon as there is space.
-        state.write(pid=pid, pidStart=began, adopted=1, **plan["started"])
+        state.write(pid=pid, pidStart=began, adopted=1, **plan["started"], **terminal)
     os.close(ready)
     try:
         pidfd = os.pidfd_open(pid)
@@ -131,9 +179,12 @@ def _adopt(
         _pump([pidfd], source, log)
         status = exit_status(pidfd)
     finished = moment("finished")
-    swept = " ".join(str(pid) for pid in sweep(plan["cookie"]))
+    swept = sweep(plan["cookie"])
+    if terminal:
+        _await_terminal(terminal["terminal"], terminal["terminalStart"], source, log)
+        swept.add(terminal["terminal"])
     with contextlib.suppress(OSError), open(plan["dir"] + "/swept", "w") as file:
-        file.write(swept)
+        file.write(" ".join(map(str, swept)))
     _drain(source, log)
     ending = {"lost": 1} if status is None else _ending(status)
     state.finish(oom=_oom_kills(plan["cgroup"]), **finished, **ending)
@@ -145,11 +196,21 @@ def _ending(status: int) -> dict[str, float]:
     return {"signal": number, "code": 128 + number if number else os.WEXITSTATUS(status)}
 
 
-def _stdin(fifo: str) -> int:
+def _stdio(plan: dict[str, Any]) -> tuple[int, int, int]:
+    """Standard input, output and error of a container without a terminal; -1 is /dev/null."""
+    sink = os.open(plan["fifo"], os.O_RDWR)
+    return _stdin(plan) if plan["stdin"] else -1, sink, sink
+
+
+def _stdin(plan: dict[str, Any]) -> int:
     """The standard input of a container with `stdin`, which `kubectl attach` writes to.
 
-    This shim keeps it open until it receives SIGUSR1, after the last client of `stdinOnce`.
+    The process itself keeps it open, so that it does not end if this shim is killed. With
+    `stdinOnce`, this shim keeps it open until it receives SIGUSR1, after the first client.
     """
+    fifo = plan["dir"] + "/in"
+    if not plan["stdin_once"]:
+        return os.open(fifo, os.O_RDWR)
     source = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     writer = os.open(fifo, os.O_WRONLY)
     os.set_blocking(source, True)
@@ -177,7 +238,7 @@ def become_process(
         _limit(plan)
         stage = CONFINE
         if plan["confine"] is not None:
-            confine(_with_output(plan["confine"], plan.get("fifo", "")))
+            confine(_with_output(plan["confine"], "" if plan["tty"] else plan["fifo"]))
         stage = BECOME
         become_user(plan["uid"], plan["gid"], plan["groups"])
         stage = ENTER
@@ -186,7 +247,7 @@ def become_process(
         stage = EXECUTE
         for number, fd in enumerate(stdio):
             os.dup2(os.open("/dev/null", os.O_RDWR) if fd < 0 else fd, number)
-        if plan.get("tty"):
+        if plan["tty"]:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for number in CHANGED:
             signal.signal(number, signal.SIG_DFL)
@@ -247,13 +308,13 @@ def _pump(pidfds: list[int], source: int, log: Log, until: float | None = None) 
             _carry(source, log)
 
 
-def _wait_for_others(pid: int, grace_s: float, source: int, log: Log) -> None:
+def _wait_for_others(known: set[int], grace_s: float, source: int, log: Log) -> None:
     """Give the rest of a terminated process group time to end.
 
     A shell ends immediately on TERM, while its children may still be saving their work.
     """
     until = time.monotonic() + grace_s
-    while others := [child for child in children() if child != pid]:
+    while others := [child for child in children() if child not in known]:
         pidfds = [os.pidfd_open(child) for child in others]
         in_time = _pump(pidfds, source, log, until)
         for fd in pidfds:

@@ -28,8 +28,10 @@ class Log:
         Raises OSError if the disk is full. The output is then lost; a later call may succeed.
         """
         if self._file is None:
-            self._file = FileIO(self._path, "ab", opener=_opened)
+            self._file = FileIO(self._path, "a+b", opener=_opened)
             self._size = os.fstat(self._file.fileno()).st_size
+            if self._size:  # A killed shim may have written the beginning of a line.
+                self._fresh_line = os.pread(self._file.fileno(), 1, self._size - 1) == b"\n"
         if self._size >= self._limit:
             # A line is not split between files unless it is longer than a file may be.
             rest = b"" if self._fresh_line else chunk[: chunk.find(b"\n") + 1]

@@ -7,20 +7,20 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from time import time
 
 from kuota.api.base import Json
 from kuota.api.core import containers
 from kuota.runner.descriptors import Descriptor
 from kuota.runner.exec import ExecFailed, ExecRequest, ExecSession
-from kuota.runner.logs import LogQuery, read_log
+from kuota.runner.logs import follow_log
 from kuota.runner.pod_home import PodHome
 from kuota.runner.pod_sockets import connect_to_pod
 from kuota.runner.pod_worker import PodWorker
 from kuota.runner.proc import start_ticks
 from kuota.runner.processes import shim_state
+from kuota.runner.terminal import IN, SIZE, size_message
 from kuota.server.streaming.port_forward import Connection
 from kuota.server.streaming.remote_command import (
     STDOUT,
@@ -69,7 +69,7 @@ class MachineProcesses:
                 f"container {options.container!r} has no standard input to attach to; set "
                 "`stdin: true` in the container, or use `kubectl exec -i` to run another command"
             )
-        return AttachedProcess(worker.home, options, once=bool(container.get("stdinOnce")))
+        return AttachedProcess(worker.home, container, options)
 
     async def connect(self, pod: Json, port: int) -> Connection:
         worker = self._found(pod)
@@ -123,17 +123,19 @@ class AttachedProcess:
     A process writes its output and its errors to one log, so there is only one output.
     """
 
-    def __init__(self, home: PodHome, options: CommandOptions, *, once: bool) -> None:
+    def __init__(self, home: PodHome, container: Json, options: CommandOptions) -> None:
         self._folder = home.run(options.container, home.attempts(options.container)[-1])
-        self._once = once
-        self._since = time()
+        # The input of a terminal does not end: its users end it with a character.
+        self._once = bool(container.get("stdinOnce")) and not container.get("tty")
         self._ended = asyncio.Event()
-        self._stdin = _opened(self._folder + "/in") if options.stdin else None
+        self._log = follow_log(self._folder)
+        self._stdin = _opened(f"{self._folder}/{IN}") if options.stdin else None
+        self._sizes = _opened(f"{self._folder}/{SIZE}") if container.get("tty") else None
         self._wants_output = options.stdout
 
     async def output(self, channel: int) -> AsyncIterator[bytes]:
         if channel == STDOUT:
-            async with aclosing(self._log()) as pieces:
+            async with aclosing(self._log) as pieces:
                 async for piece in pieces:
                     yield piece
             self._ended.set()
@@ -151,7 +153,11 @@ class AttachedProcess:
                 _end_stdin(self._folder)
 
     def resize(self, size: TerminalSize) -> None:
-        """Do nothing: the processes of containers have no terminals."""
+        """Set the size of the terminal, if the container has one."""
+        if self._sizes is not None:
+            # If many are waiting to be applied, this one is not needed either.
+            with contextlib.suppress(OSError):
+                os.write(self._sizes.fd, size_message(size.width, size.height))
 
     async def wait(self) -> int:
         """Wait for the end of the container. Its exit code is in the status of the pod."""
@@ -163,13 +169,12 @@ class AttachedProcess:
 
     def close(self) -> None:
         self.close_stdin()
-
-    def _log(self) -> AsyncGenerator[bytes, None]:
-        return read_log(self._folder, LogQuery(follow=True, since=self._since))
+        if self._sizes is not None:
+            self._sizes.close()
 
 
 def _opened(fifo: str) -> Descriptor | None:
-    """The standard input of a container; None if the process has closed it."""
+    """The writing end of a FIFO; None if nobody reads it any more."""
     try:
         return Descriptor(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
     except OSError:
