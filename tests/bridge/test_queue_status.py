@@ -200,7 +200,7 @@ def test_use_that_was_written_down_is_taken_up_once() -> None:
     status = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": sampled}}
     local = _local(status)
     engine = _engine(Policy(admission_fair_sharing=HISTORY), FLAVOR, _queue(), local, local)
-    assert 2.0 == engine.usage_tracker.use(local.key)
+    assert 2.0 == engine.usage_tracker.usage(local.key)
     assert "fairSharing" not in local_queue_patch(engine, local, status, NOON)
 
 

@@ -129,7 +129,7 @@ def test_quota_that_is_kept_back_is_named_with_its_keeper() -> None:
         job("j", queue="a", gpu=3),
     )
     (lack,) = explained(engine).tried[0].lacks
-    assert [("b", 5)] == [(each.name, each.amount) for each in lack.kept]
+    assert [("b", 5)] == [(each.name, each.amount) for each in lack.unlent]
     (limit,) = advised(explained(engine), Advice.RAISE_LIMIT)
     assert ("b", "lendingLimit", 2) == (limit.where, limit.field, limit.amount)
 

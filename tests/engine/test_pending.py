@@ -327,7 +327,7 @@ def test_lower_usage_goes_before_stickiness_and_priority() -> None:
         job("high", queue="busy", priority=9),
         job("c1", queue="calm", created=1.0),
         job("c2", queue="calm", created=2.0),
-        local_use=lambda key: use[key.name],
+        local_queue_usage=lambda key: use[key.name],
     )
     sticky = job("sticky", queue="busy", priority=-1)
     queue.requeue(sticky, RequeueReason.PENDING_PREEMPTION, NOW)
@@ -345,7 +345,7 @@ def queue_head(queue: PendingQueue) -> Workload:
 
 def test_equal_usage_leaves_the_normal_order() -> None:
     jobs = (job("x", queue="x", created=2.0), job("y", queue="y", created=1.0))
-    assert drained(queue_of(*jobs, local_use=lambda key: float("inf"))) == ["y", "x"]
+    assert drained(queue_of(*jobs, local_queue_usage=lambda key: float("inf"))) == ["y", "x"]
 
 
 def test_everyone_is_listed_in_order_and_stays_where_they_are() -> None:

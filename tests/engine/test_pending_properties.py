@@ -59,7 +59,9 @@ class AgainstAList(RuleBasedStateMachine):
     def start(self, strict: bool, by_usage: bool, first: list[Workload]) -> None:
         self.use = {"lq1": 0.0, "lq2": 0.0}
         self.strict, self.by_usage = strict, by_usage
-        self.queue = PendingQueue("cq", strict=strict, local_use=self.usage if by_usage else None)
+        self.queue = PendingQueue(
+            "cq", strict=strict, local_queue_usage=self.usage if by_usage else None
+        )
         self.known: dict[Key, Waiting] = {}
         self.heads: dict[Key, Pending] = {}
         self.failed: set[str] = set()
@@ -197,6 +199,13 @@ class AgainstAList(RuleBasedStateMachine):
         }
         heap_size = [each.key for each in entry if each.key not in self.heads]
         assert heap_size == sorted(heap_size, key=self.order)
+
+    @invariant()
+    def a_class_lists_its_members_in_the_order_of_the_whole_queue(self) -> None:
+        entry = self.queue.ordered()
+        for scheduling_hash in ("c1", "c2"):
+            members = [each for each in entry if each.scheduling_hash == scheduling_hash]
+            assert members == self.queue.ordered(scheduling_hash)
 
 
 AgainstAList.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)

@@ -275,7 +275,7 @@ def test_the_slice_that_is_replaced_is_no_victim_of_its_replacement() -> None:
 
 def history(use: dict[str, float]) -> Stage:
     stage = Stage(Policy(admission_fair_sharing=AdmissionFairSharing()))
-    stage.snapshot.local_use = lambda key: use[key.name]
+    stage.snapshot.local_queue_usage = lambda key: use[key.name]
     return stage
 
 

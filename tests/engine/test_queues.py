@@ -68,9 +68,9 @@ def test_heads_are_one_of_every_active_queue_by_name() -> None:
 def test_a_workload_waits_for_its_local_queue_and_that_for_its_cluster_queue() -> None:
     queues = Queues()
     assert not queues.put_workload(job("a"), NOW)
-    assert queues.assigned(Key("team", "a")) is None
+    assert queues.pending_local(Key("team", "lq")) is None
     queues.put_local_queue(local("lq"), NOW)
-    assert queues.assigned(Key("team", "a")) == Key("team", "lq")
+    assert queues.pending_local(Key("team", "lq")) == 1
     assert queues.idle
     queues.put_cluster_queue(ClusterQueue(name="cq"), NOW)
     assert popped(queues) == ["a"]
@@ -178,7 +178,7 @@ def test_a_strategy_may_change_but_the_order_by_usage_is_settled_when_the_queue_
     spec = ClusterQueue(name="cq", usage_based=True)
     use = {"lq": 1.0, "second": 0.0}
     policy = Policy(admission_fair_sharing=FAIR)
-    queues = Queues(policy, local_use=lambda key: use[key.name])
+    queues = Queues(policy, local_queue_usage=lambda key: use[key.name])
     queues.put_cluster_queue(spec, NOW)
     queues.put_local_queue(local("lq"), NOW)
     queues.put_local_queue(local("second"), NOW)
@@ -195,7 +195,7 @@ def test_a_strategy_may_change_but_the_order_by_usage_is_settled_when_the_queue_
 def test_usage_counts_for_nothing_without_configuration_or_gate() -> None:
     off = Gates.of({"AdmissionFairSharing": False}, check=False)
     for policy in (Policy(), Policy(gates=off, admission_fair_sharing=FAIR)):
-        queues = Queues(policy, local_use=lambda key: float(key.name == "lq"))
+        queues = Queues(policy, local_queue_usage=lambda key: float(key.name == "lq"))
         queues.put_cluster_queue(ClusterQueue(name="cq", usage_based=True), NOW)
         queues.put_local_queue(local("lq"), NOW)
         queues.put_local_queue(local("second"), NOW)

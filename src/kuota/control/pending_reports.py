@@ -24,7 +24,6 @@ from kuota.bridge.outbound import Outbound, pending_reason
 from kuota.engine import model
 from kuota.engine.decisions import Decision, Wait, WaitCause
 from kuota.engine.engine import Engine
-from kuota.engine.reasons import RequeueReason
 from kuota.kube.clock import Clock
 
 from .cached_object import CachedObject
@@ -41,8 +40,6 @@ MAX_CLASSES = 10_000
 
 ClassKey = tuple[str, str]
 """A ClusterQueue and a scheduling class."""
-
-_REJECTS_CLASS = (RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES)
 
 
 class PendingReports:
@@ -132,7 +129,7 @@ class PendingReports:
         rejects the next one for the same reason. The engine knows which members are rejected now.
         """
         queue, scheduling_hash = at = wait.cluster_queue, wait.workload.scheduling_hash
-        if wait.requeue not in _REJECTS_CLASS or not scheduling_hash:
+        if not wait.requeue.rejects_class or not scheduling_hash:
             return
         before = self._rejected.get(at)
         if before is None and len(self._rejected) >= MAX_CLASSES:

@@ -36,20 +36,20 @@ from .reasons import Reason, RejectionCause
 from .snapshot import ChargedWorkload, Queue, Snapshot
 from .tree import QuotaNode
 
-_HOPES = {RejectionCause.INSUFFICIENT: 0, RejectionCause.EXCEEDS_MAX: 1}
-"""The rank of a cause: 0 if waiting may help, higher if something has to change."""
+_CAUSE_RANK = {RejectionCause.INSUFFICIENT: 0, RejectionCause.EXCEEDS_MAX: 1}
+"""Causes that a smaller request removes, by rank: 0 if waiting may help, else higher."""
 _EASIEST_FIRST = list(Advice)
 
 
 def suggestions(entry: Entry, tried: Sequence[TriedFlavor], snapshot: Snapshot) -> list[Suggestion]:
     """Return what would help an entry that neither fits nor finds victims, easiest first."""
     short = [each.lacks for each in tried if each.lacks]
-    short.sort(key=lambda lacks: max(_HOPES.get(each.reason.cause, 2) for each in lacks))
-    found = [one for lacks in short for one in _waits(lacks)]
-    found += [one for lacks in short for one in _smaller(lacks, entry, snapshot)]
+    short.sort(key=lambda lacks: max(_CAUSE_RANK.get(each.reason.cause, 2) for each in lacks))
+    found = [one for lacks in short for one in _releases_to_await(lacks)]
+    found += [one for lacks in short for one in _smaller_requests(lacks, entry, snapshot)]
     if any(_only_short(lacks) for lacks in short):
-        found += _preemptions(entry, snapshot)
-    found += [one for lacks in short for one in _changes(lacks, entry)]
+        found += _policy_changes(entry, snapshot)
+    found += [one for lacks in short for one in _spec_changes(lacks, entry)]
     return sorted(dict.fromkeys(found), key=lambda one: _EASIEST_FIRST.index(one.advice))
 
 
@@ -58,24 +58,27 @@ def _about(reason: Reason, advice: Advice, **fields: Any) -> Suggestion:
 
 
 def _only_short(lacks: Sequence[Shortfall]) -> bool:
+    """Whether the flavor would fit if others released quota."""
     return all(each.reason.cause is RejectionCause.INSUFFICIENT for each in lacks)
 
 
-def _waits(lacks: Sequence[Shortfall]) -> Iterator[Suggestion]:
+def _releases_to_await(lacks: Sequence[Shortfall]) -> Iterator[Suggestion]:
+    """Suggest waiting for a release of quota, if that alone helps."""
     for each in lacks if _only_short(lacks) else ():
         reason, where = each.reason, {"kind": each.kind, "where": each.where}
         yield _about(reason, Advice.WAIT_FOR_RELEASE, amount=reason.missing, **where)
 
 
-def _changes(lacks: Sequence[Shortfall], entry: Entry) -> Iterator[Suggestion]:
+def _spec_changes(lacks: Sequence[Shortfall], entry: Entry) -> Iterator[Suggestion]:
+    """Suggest a change of the queue, the flavor or the pods for each obstacle."""
     queue = {"kind": "ClusterQueue", "where": entry.queue.name}
     for each in lacks:
         reason = each.reason
         match reason.cause:
             case RejectionCause.INSUFFICIENT:
-                yield from _raised(each, queue, reason.missing)
+                yield from _raised_limits(each, queue, reason.missing)
             case RejectionCause.EXCEEDS_MAX:
-                yield from _raised(each, queue, sub(reason.asked, reason.limit))
+                yield from _raised_limits(each, queue, sub(reason.asked, reason.limit))
             case RejectionCause.UNDECLARED:
                 yield _about(reason, Advice.OFFER_RESOURCE, **queue)
             case RejectionCause.TAINT:
@@ -86,10 +89,12 @@ def _changes(lacks: Sequence[Shortfall], entry: Entry) -> Iterator[Suggestion]:
                 yield Suggestion(advice=Advice.CREATE, kind="ResourceFlavor", where=reason.flavor)
 
 
-def _smaller(lacks: Sequence[Shortfall], entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
+def _smaller_requests(
+    lacks: Sequence[Shortfall], entry: Entry, snapshot: Snapshot
+) -> Iterator[Suggestion]:
     """Suggest a smaller request. This helps only if there is no other obstacle."""
     reason = lacks[0].reason
-    if len(lacks) > 1 or reason.cause not in _HOPES:
+    if len(lacks) > 1 or reason.cause not in _CAUSE_RANK:
         return
     room = sub(reason.limit, reason.assumed)
     if room > 0:
@@ -104,25 +109,25 @@ def _smaller(lacks: Sequence[Shortfall], entry: Entry, snapshot: Snapshot) -> It
             yield _about(reason, Advice.ASK_LESS, amount=own, workloads=_keys(victims))
 
 
-def _raised(lack: Shortfall, queue: dict[str, str], missing: int) -> Iterator[Suggestion]:
+def _raised_limits(lack: Shortfall, queue: dict[str, str], missing: int) -> Iterator[Suggestion]:
     """Suggest raising the binding limit by the missing amount. Another limit may bind after it."""
     if lack.limit is None or missing == UNLIMITED:
         return
     raised = partial(_about, lack.reason, Advice.RAISE_LIMIT)
-    for kept in lack.kept:
-        amount = min(kept.amount, missing)
-        yield raised(kind=kept.kind, where=kept.name, field=Limit.LENDING, amount=amount)
+    for unlent in lack.unlent:
+        amount = min(unlent.amount, missing)
+        yield raised(kind=unlent.kind, where=unlent.name, field=Limit.LENDING, amount=amount)
     if lack.limit is Limit.BORROWING:
         yield raised(kind=lack.kind, where=lack.where, field=lack.limit, amount=missing)
-    elif not lack.kept:
+    elif not lack.unlent:
         # The root may have no quota of its own, so the suggestion names the ClusterQueue.
         yield raised(**queue, field=Limit.NOMINAL, amount=missing)
 
 
-def _preemptions(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
+def _policy_changes(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
     """Suggest policies and priorities under which victims would be found, each tried on its own."""
     spec = entry.queue.spec
-    for field, now, value, rules in _looser(spec.preemption, entry.queue, snapshot):
+    for field, now, value, rules in _relaxed_policies(spec.preemption, entry.queue, snapshot):
         victims = _victims(entry, snapshot, spec=replace(spec, preemption=rules))
         if victims:
             yield Suggestion(
@@ -135,31 +140,32 @@ def _preemptions(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
                 workloads=victims,
             )
             return
-    yield from _priority(entry, snapshot)
+    yield from _sufficient_priority(entry, snapshot)
 
 
-def _looser(
+def _relaxed_policies(
     rules: Preemption, queue: Queue, snapshot: Snapshot
 ) -> Iterator[tuple[str, str, str, Preemption]]:
     """Yield rules with one policy relaxed, strictest first: field, old and new value, rules."""
     now = rules.within_cluster_queue
-    for value in _above(now, (LOWER, LOWER_OR_NEWER)):
+    for value in _looser_values(now, (LOWER, LOWER_OR_NEWER)):
         yield "withinClusterQueue", now, value, replace(rules, within_cluster_queue=value)
     if queue.node.parent is None:
         return
     now = rules.reclaim_within_cohort
-    for value in _above(now, (LOWER, ANY)):
+    for value in _looser_values(now, (LOWER, ANY)):
         yield "reclaimWithinCohort", now, value, replace(rules, reclaim_within_cohort=value)
     if now in NEVER or rules.borrow_within_cohort or snapshot.policy.fair_sharing is not None:
         return
     yield "borrowWithinCohort.policy", "", LOWER, replace(rules, borrow_within_cohort=True)
 
 
-def _above(value: str, order: tuple[str, ...]) -> tuple[str, ...]:
+def _looser_values(value: str, order: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the values of a policy that allow more than this one. `order` has no "Never"."""
     return order[order.index(value) + 1 :] if value in order else order if value in NEVER else ()
 
 
-def _priority(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
+def _sufficient_priority(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
     """Suggest the lowest priority at which the present policies would find victims."""
     needed = entry.assignment.usage.keys()
     others = {
@@ -212,7 +218,7 @@ def protected(
         for running in snapshot.running(queue) if queue is not None else ():
             if running.uses(missing.keys()):
                 assert queue is not None
-                protection, by, value = _shield(running, queue, entry, missing, snapshot)
+                protection, by, value = _protection(running, queue, entry, missing, snapshot)
                 found.append(
                     ProtectedWorkload(
                         workload=running.key,
@@ -231,7 +237,7 @@ def _order(each: ProtectedWorkload) -> tuple[str, int, str]:
     return each.cluster_queue, each.priority, str(each.workload)
 
 
-def _shield(
+def _protection(
     running: ChargedWorkload,
     queue: Queue,
     entry: Entry,
@@ -253,7 +259,9 @@ def _shield(
         )
     if not own and not queue.active:
         return ProtectionReason.INACTIVE_QUEUE, queue.name, ""
-    safe = next((each for each in _beside(queue.node, node) if each.within_quota(missing)), None)
+    safe = next(
+        (each for each in _outside_of(queue.node, node) if each.within_quota(missing)), None
+    )
     if not own and safe is not None:
         return ProtectionReason.WITHIN_QUOTA, safe.name, ""
     if not may_preempt(rule, running.workload, entry.workload, snapshot.policy):
@@ -268,10 +276,10 @@ def _shield(
     return ProtectionReason.NOT_ENOUGH, name, ""
 
 
-def _beside(node: QuotaNode, home: QuotaNode) -> Iterator[QuotaNode]:
+def _outside_of(node: QuotaNode, home: QuotaNode) -> Iterator[QuotaNode]:
     """Yield the queue and the cohorts above it that do not contain the preemptor."""
-    around = set(home.ancestors())
+    ancestors = set(home.ancestors())
     at: QuotaNode | None = node
-    while at is not None and at not in around:
+    while at is not None and at not in ancestors:
         yield at
         at = at.parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pending workloads that may not be tried before a certain time, or until they change."""
+"""Pending workloads in backoff: they are not tried before a certain time, or until they change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from .ranking import backoff_over
 
 
 class Backoffs:
-    """The workloads of one queue that back off."""
+    """The workloads of one queue that are in backoff."""
 
     def __init__(self) -> None:
         self._pending: dict[Key, Pending] = {}
         self._ends: list[tuple[Instant, Key]] = []
+
+    def __iter__(self) -> Iterator[Pending]:
+        return iter(self._pending.values())
 
     def add(self, pending: Pending) -> None:
         workload = pending.workload
@@ -31,7 +34,7 @@ class Backoffs:
         self._pending.pop(key, None)
 
     def expired(self, now: Instant) -> Iterator[Pending]:
-        """Take out the workloads whose back-off is over."""
+        """Remove and yield the workloads whose backoff is over."""
         while self._ends and self._ends[0][0] <= now:
             _, key = heappop(self._ends)
             pending = self._pending.get(key)

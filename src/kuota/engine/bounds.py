@@ -41,29 +41,29 @@ def ceiling(node: QuotaNode, column: FlavorResource) -> QuotaNode:
 
 
 def unlent_quota(
-    node: QuotaNode, column: FlavorResource, *, used_too: bool = False
+    node: QuotaNode, column: FlavorResource, *, include_used: bool = False
 ) -> list[tuple[QuotaNode, int]]:
     """Return the nodes with unused quota that a lending limit keeps from `node`, and how much.
 
     Only nodes beside the path to the root count, because `node` may use the quota on the path
-    itself. With `used_too`, quota that its owner uses counts as well.
+    itself. With `include_used`, quota that its owner uses counts as well.
     """
     found: list[tuple[QuotaNode, int]] = []
     at = node
     for cohort in node.ancestors():
         for child in (*cohort.cohorts.values(), *cohort.queues.values()):
             if child is not at:
-                found += _unlent_below(child, column, used_too)
+                found += _unlent_below(child, column, include_used)
         at = cohort
     return sorted(found, key=lambda each: each[0].name)
 
 
 def _unlent_below(
-    node: QuotaNode, column: FlavorResource, used_too: bool
+    node: QuotaNode, column: FlavorResource, include_used: bool
 ) -> Iterator[tuple[QuotaNode, int]]:
     cell = node.cells.get(column)
-    kept = 0 if cell is None else cell.local if used_too else cell.free
-    if kept > 0:
-        yield node, kept
+    unlent = 0 if cell is None else cell.local if include_used else cell.free
+    if unlent > 0:
+        yield node, unlent
     for child in (*node.cohorts.values(), *node.queues.values()):
-        yield from _unlent_below(child, column, used_too)
+        yield from _unlent_below(child, column, include_used)

@@ -16,6 +16,7 @@ correct once it has been checked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
@@ -44,7 +45,8 @@ class HeapItem(ABC):
         """Return the workload with the smallest rank, or None if there is none."""
 
     def __lt__(self, other: HeapItem) -> bool:
-        # Ranks are equal only between a current and an outdated entry, so any order is correct.
+        # Heap entries compare items only if their ranks are equal. That happens only between a
+        # current and an outdated entry, so any order is correct.
         return False
 
 
@@ -111,17 +113,17 @@ class Pending(HeapItem):
         return f"Pending({self.key} in {self.cluster_queue})"
 
 
-R = TypeVar("R", bound=HeapItem)
+Item = TypeVar("Item", bound=HeapItem)
 
 
-class LazyHeap(HeapItem, Generic[R]):
+class LazyHeap(HeapItem, Generic[Item]):
     """Items ordered by the rank of their best workload."""
 
     __slots__ = ("_capacity", "_heap")
 
     def __init__(self) -> None:
         super().__init__()
-        self._heap: list[tuple[Rank, R]] = []
+        self._heap: list[tuple[Rank, Item]] = []
         self._capacity = _MIN_CAPACITY
 
     @property
@@ -129,8 +131,8 @@ class LazyHeap(HeapItem, Generic[R]):
         """The number of heap entries, including outdated ones."""
         return len(self._heap)
 
-    def push(self, item: R, rank: Rank) -> None:
-        """Enter an item under this rank. Callers must push whenever the item gets a new best."""
+    def push(self, item: Item, rank: Rank) -> None:
+        """Add an item with this rank. Callers must push it again whenever its best changes."""
         if item.entry is not None and item.entry[0] <= rank:
             return
         entry = (rank, item)
@@ -162,7 +164,8 @@ class LazyHeap(HeapItem, Generic[R]):
                 heapreplace(heap, entry)
         return None
 
-    def items(self) -> list[R]:
+    def items(self) -> list[Item]:
+        """Return all items, in no particular order."""
         return [entry[1] for entry in self._heap if entry[1].entry is entry]
 
     def clear(self) -> None:
@@ -177,11 +180,11 @@ ClassKey = str | Key
 class Bucket(LazyHeap[Pending]):
     """The workloads of one class in one partition."""
 
-    __slots__ = ("count", "name", "partition")
+    __slots__ = ("class_key", "count", "partition")
 
-    def __init__(self, name: ClassKey, partition: Partition) -> None:
+    def __init__(self, class_key: ClassKey, partition: Partition) -> None:
         super().__init__()
-        self.name = name
+        self.class_key = class_key
         self.partition = partition
         self.count = 0
 
@@ -197,6 +200,7 @@ class Bucket(LazyHeap[Pending]):
         self.count -= 1
 
     def absorb(self, other: Bucket) -> None:
+        """Add the workloads of another bucket, which must not be used any more."""
         for pending in other.items():
             self.add(pending)
 
@@ -214,10 +218,12 @@ class Partition(LazyHeap[Bucket]):
 
     def add(self, pending: Pending, *, separate: bool = False) -> None:
         """Add a workload to the bucket of its class, or to a bucket of its own if `separate`."""
-        name = pending.key if separate else pending.workload.scheduling_hash or pending.key
-        bucket = self.buckets.get(name)
+        class_key: ClassKey = pending.key
+        if not separate:
+            class_key = pending.workload.scheduling_hash or pending.key
+        bucket = self.buckets.get(class_key)
         if bucket is None:
-            bucket = self.buckets[name] = Bucket(name, self)
+            bucket = self.buckets[class_key] = Bucket(class_key, self)
         bucket.add(pending)
         self.count += 1
         self.push(bucket, pending.rank)
@@ -228,12 +234,12 @@ class Partition(LazyHeap[Bucket]):
         bucket.remove(pending)
         self.count -= 1
         if not bucket.count:
-            del self.buckets[bucket.name]
+            del self.buckets[bucket.class_key]
             bucket.entry = None
 
-    def take_bucket(self, name: ClassKey) -> Bucket | None:
+    def take_bucket(self, class_key: ClassKey) -> Bucket | None:
         """Remove and return the bucket of a class, if there is one."""
-        bucket = self.buckets.pop(name, None)
+        bucket = self.buckets.pop(class_key, None)
         if bucket is not None:
             self.count -= bucket.count
             bucket.entry = None
@@ -241,13 +247,13 @@ class Partition(LazyHeap[Bucket]):
 
     def put_bucket(self, bucket: Bucket) -> None:
         """Add a bucket taken from another partition. The smaller bucket joins the larger one."""
-        mine = self.take_bucket(bucket.name)
+        mine = self.take_bucket(bucket.class_key)
         if mine is not None:
             if mine.count > bucket.count:
                 mine, bucket = bucket, mine
             bucket.absorb(mine)
         bucket.partition = self
-        self.buckets[bucket.name] = bucket
+        self.buckets[bucket.class_key] = bucket
         self.count += bucket.count
         best = bucket.best()
         assert best is not None
@@ -273,13 +279,14 @@ class FlushGroup(HeapItem):
     def best(self) -> Pending | None:
         return self.active.best()
 
-    def make_inadmissible(self, name: ClassKey, *, unsatisfiable: bool = False) -> int:
+    def make_inadmissible(self, class_key: ClassKey, *, unsatisfiable: bool = False) -> int:
         """Move the active workloads of a class out of the heap and return their number."""
-        return _move(name, self.active, self.unsatisfiable if unsatisfiable else self.inadmissible)
+        target = self.unsatisfiable if unsatisfiable else self.inadmissible
+        return _move(class_key, self.active, target)
 
-    def make_satisfiable(self, name: ClassKey) -> None:
+    def make_satisfiable(self, class_key: ClassKey) -> None:
         """Let the next flush retry the unsatisfiable workloads of a class."""
-        _move(name, self.unsatisfiable, self.inadmissible)
+        _move(class_key, self.unsatisfiable, self.inadmissible)
 
     def make_active(self) -> int:
         """Make every inadmissible workload active and return their number."""
@@ -287,23 +294,30 @@ class FlushGroup(HeapItem):
         few, many = self.inadmissible, self.active
         if len(few.buckets) > len(many.buckets):
             few, many = many, few
-        for name in list(few.buckets):
-            bucket = few.take_bucket(name)
+        for class_key in list(few.buckets):
+            bucket = few.take_bucket(class_key)
             assert bucket is not None
             many.put_bucket(bucket)
         few.clear()
         self.active, self.inadmissible = many, few
         return moved
 
-    def holds(self, name: ClassKey) -> bool:
-        return any(
-            name in partition.buckets
-            for partition in (self.active, self.inadmissible, self.unsatisfiable)
-        )
+    def has_class(self, class_key: ClassKey) -> bool:
+        return any(class_key in partition.buckets for partition in self._partitions())
+
+    def members(self, class_key: ClassKey) -> Iterator[Pending]:
+        """Yield the workloads of a class, in no particular order."""
+        for partition in self._partitions():
+            bucket = partition.buckets.get(class_key)
+            if bucket is not None:
+                yield from bucket.items()
+
+    def _partitions(self) -> tuple[Partition, ...]:
+        return self.active, self.inadmissible, self.unsatisfiable
 
 
-def _move(name: ClassKey, source: Partition, target: Partition) -> int:
-    bucket = source.take_bucket(name)
+def _move(class_key: ClassKey, source: Partition, target: Partition) -> int:
+    bucket = source.take_bucket(class_key)
     if bucket is None:
         return 0
     moved = bucket.count

@@ -169,8 +169,8 @@ def sorted_candidates(
         mine = (not one.leaving, one.queue == home)
         theirs = (not other.leaving, other.queue == home)
         if mine == theirs and _compare_by_usage(one, other, snapshot):
-            heavy = snapshot.local_use(one.workload.local_queue)
-            light = snapshot.local_use(other.workload.local_queue)
+            heavy = snapshot.local_queue_usage(one.workload.local_queue)
+            light = snapshot.local_queue_usage(other.workload.local_queue)
             if heavy != light:
                 return -1 if heavy > light else 1
         return -1 if (mine, one.rank) < (theirs, other.rank) else 1

@@ -47,7 +47,7 @@ from .policy import Policy
 from .progress import next_progress
 from .queues import Queues
 from .quiescence import QuiescentTrees
-from .ranking import frees
+from .ranking import releases_quota
 from .reasons import RequeueReason
 from .snapshot import Snapshot
 from .state import NO_QUEUES, QueueNames, State
@@ -74,7 +74,9 @@ class Engine:
         self.state = State(overlapping=self.policy.on(Gate.TASHandleOverlappingFlavors))
         self.usage_tracker = UsageTracker(self.policy, self.state)
         self.queues = Queues(
-            self.policy, namespace_matches=self.state.admits, local_use=self.usage_tracker.use
+            self.policy,
+            namespace_matches=self.state.admits,
+            local_queue_usage=self.usage_tracker.usage,
         )
         self._quiescent = QuiescentTrees(self.policy, self.state, self.queues)
         self.cycles = 0
@@ -97,11 +99,11 @@ class Engine:
         """
         match fact:
             case ObjectStored(value=Workload() as workload):
-                self._workload(workload, now)
+                self._store_workload(workload, now)
             case ObjectStored(value=value):
-                self._changed |= self._stored(value, now)
+                self._changed |= self._store(value, now)
             case ObjectDeleted(kind=kind, key=key):
-                self._gone(kind, key)
+                self._delete(kind, key)
             case AdmissionFailed(key=key, retry_at=retry_at):
                 self._admission_failed(key, retry_at, now)
             case EvictionFailed(key=key):
@@ -112,7 +114,7 @@ class Engine:
             case _:
                 assert_never(fact)
 
-    def _stored(self, value: EngineObject, now: Instant) -> QueueNames:
+    def _store(self, value: EngineObject, now: Instant) -> QueueNames:
         """Store an object other than a Workload, and return the queues that it may help."""
         match value:
             case Workload():
@@ -143,10 +145,10 @@ class Engine:
             case _:
                 assert_never(value)
 
-    def _gone(self, kind: type[EngineObject], key: Key) -> None:
+    def _delete(self, kind: type[EngineObject], key: Key) -> None:
         state = self.state
         if kind is Workload:
-            self._workload_gone(key)
+            self._delete_workload(key)
         elif kind is LocalQueue:
             state.local_queues.pop(key, None)
             self.queues.drop_local_queue(key)
@@ -159,12 +161,12 @@ class Engine:
         else:
             state.drop(kind, key.name)
 
-    def _workload(self, new: Workload, now: Instant) -> None:
+    def _store_workload(self, new: Workload, now: Instant) -> None:
         state = self.state
         old = state.workloads.get(new.key)
-        if old == new and self._just_waits(new):
+        if old == new and self._is_known_pending(new):
             return
-        if old is not None and frees(old, new):
+        if old is not None and releases_quota(old, new):
             self._released |= state.tree_of(state.queue_of(old))
         # Finished workloads are numerous and use no quota, so only a tombstone is kept.
         state.workloads[new.key] = new.tombstone() if new.finished else new
@@ -179,7 +181,7 @@ class Engine:
         if not new.queueable or new.reservation is not None:
             self.last.pop(new.key, None)
 
-    def _just_waits(self, workload: Workload) -> bool:
+    def _is_known_pending(self, workload: Workload) -> bool:
         """Whether the workload is pending and known everywhere, so that an equal update has no
         effect.
 
@@ -193,7 +195,7 @@ class Engine:
             and self.queues.workload(workload.key) is self.state.workloads[workload.key]
         )
 
-    def _workload_gone(self, key: Key) -> None:
+    def _delete_workload(self, key: Key) -> None:
         old = self.state.workloads.pop(key, None)
         if old is None:
             return
@@ -295,7 +297,7 @@ class Engine:
             policy=self.policy,
             now=now,
             cycle=self.cycles,
-            local_use=self.usage_tracker.use,
+            local_queue_usage=self.usage_tracker.usage,
         )
 
     def explain(self, key: Key, now: Instant) -> Explanation | None:
@@ -353,7 +355,7 @@ class Engine:
         self.last[pending.key] = decision
         match decision:
             case Admit():
-                self._admitted(decision)
+                self._assume_admitted(decision)
             case Preempt():
                 for victim in decision.victims:
                     if not victim.leaving:
@@ -365,11 +367,11 @@ class Engine:
             case Evict():
                 self.state.assume_evicted(decision.workload.key)
             case Wait():
-                self._waits(pending, decision, now)
+                self._requeue_waiting(pending, decision, now)
             case _:
                 assert_never(decision)
 
-    def _admitted(self, decision: Admit) -> None:
+    def _assume_admitted(self, decision: Admit) -> None:
         workload = decision.workload
         self.queues.drop_workload(workload.key)
         if decision.second_pass and not decision.assignment.places:
@@ -388,7 +390,7 @@ class Engine:
         else:
             self.queues.requeue(pending.key, reason, now)
 
-    def _waits(self, pending: Pending, wait: Wait, now: Instant) -> None:
+    def _requeue_waiting(self, pending: Pending, wait: Wait, now: Instant) -> None:
         queue = self.state.queues.get(wait.cluster_queue)
         if pending.second_pass or queue is None:
             self._put_back(pending, wait.requeue, now)

@@ -43,8 +43,8 @@ from .tree import QuotaNode
 if TYPE_CHECKING:
     from .engine import Engine
 
-_OFF_QUOTA = (RejectionCause.INSUFFICIENT, RejectionCause.EXCEEDS_MAX)
-_CREATES = {
+_QUOTA_CAUSES = (RejectionCause.INSUFFICIENT, RejectionCause.EXCEEDS_MAX)
+_MISSING_KINDS = {
     InactiveReason.FLAVOR_NOT_FOUND: "ResourceFlavor",
     InactiveReason.CHECK_NOT_FOUND: "AdmissionCheck",
     InactiveReason.TOPOLOGY_NOT_FOUND: "Topology",
@@ -64,7 +64,7 @@ def explain(engine: Engine, key: Key, now: Instant) -> Explanation | None:
             advice = Suggestion(advice=Advice.WAIT_FOR_CHECKS, detail=", ".join(checks))
             return replace(base, checks=checks, suggestions=(advice,))
         case SchedulingPhase.UNQUEUED:
-            return _unqueued(engine, workload, base)
+            return _not_queued(engine, workload, base)
         case SchedulingPhase.WAITING:
             return _waiting(engine, workload, base, now)
         case _:
@@ -110,7 +110,7 @@ def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ..
     return tuple(name for name in needed if workload.checks.get(name) != "Ready")
 
 
-def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanation:
+def _not_queued(engine: Engine, workload: Workload, base: Explanation) -> Explanation:
     """Explain a workload that is not queued: unusable queue, admission gate, or parent."""
     found: tuple[QueueObstacle, ...] = ()
     if workload.gated_by:
@@ -140,8 +140,8 @@ def _repairs(obstacles: Iterable[QueueObstacle], kind: str, name: str) -> Iterat
     for each in obstacles:
         if each.reason is InactiveReason.STOPPED:
             yield Suggestion(advice=Advice.RESUME, kind=kind, where=name)
-        elif each.reason in _CREATES:
-            yield from (_create(_CREATES[each.reason], missing) for missing in each.names)
+        elif each.reason in _MISSING_KINDS:
+            yield from (_create(_MISSING_KINDS[each.reason], missing) for missing in each.names)
         else:
             yield Suggestion(advice=Advice.ACTIVATE, kind=kind, where=name, detail=str(each))
 
@@ -153,23 +153,24 @@ def _waiting(engine: Engine, workload: Workload, base: Explanation, now: Instant
         isolation = FaultIsolation(snapshot)
         found = isolation.run(nominate, head, head, snapshot, engine.state.namespaces)
         if isinstance(found, Wait):
-            return _turned_away(engine, found, base)
+            return _rejected_before_quota(engine, found, base)
         if found is None:
             return base
         if found.assignment.mode is AssignmentMode.FIT or found.targets:
-            return _held_up(engine, found, base, snapshot)
-        return _short(found, base, snapshot)
+            return _waiting_for_others(engine, found, base, snapshot)
+        return _insufficient_quota(found, base, snapshot)
 
 
-def _turned_away(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
+def _rejected_before_quota(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
+    """Explain a workload that is rejected regardless of quota."""
     name = wait.cluster_queue
     obstacles = engine.state.obstacles.get(name, ())
     namespace = wait.workload.key.namespace
     on_queue = partial(Suggestion, kind="ClusterQueue", where=name)
     match wait.why:
         case WaitCause.QUEUE_INACTIVE:
-            circle = on_queue(advice=Advice.ACTIVATE, detail="its cohorts form a cycle")
-            advice = list(_repairs(obstacles, "ClusterQueue", name)) or [circle]
+            cycle = on_queue(advice=Advice.ACTIVATE, detail="its cohorts form a cycle")
+            advice = list(_repairs(obstacles, "ClusterQueue", name)) or [cycle]
         case WaitCause.QUEUE_MISSING:
             advice = [_create("ClusterQueue", name)]
         case WaitCause.NAMESPACE_MISSING:
@@ -190,7 +191,9 @@ def _turned_away(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
     )
 
 
-def _held_up(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
+def _waiting_for_others(
+    engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot
+) -> Explanation:
     """Explain a workload that would fit, alone or after preemption, but waits for others."""
     victims = tuple(target.running.key for target in entry.targets)
     rivals = tuple(_rivals(engine, entry, base, snapshot))
@@ -230,7 +233,7 @@ def _rivals(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot)
             yield first.key
 
 
-def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
+def _insufficient_quota(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
     """Explain a workload that does not fit and for which no victims were found."""
     assignment = entry.assignment
     tried = _tried(assignment, entry.queue.node)
@@ -258,12 +261,12 @@ def _tried(assignment: WorkloadAssignment, node: QuotaNode) -> tuple[TriedFlavor
             if mode is AssignmentMode.FIT and unplaced:
                 # There is enough quota, but the pods can be placed only after preemption.
                 mode, reasons = assignment.mode, (*reasons, *unplaced)
-            lacks = tuple(_lack(reason, node) for reason in reasons)
+            lacks = tuple(_shortfall(reason, node) for reason in reasons)
             tried = TriedFlavor(pod_set=pod_set.name, flavor=attempt.flavor, mode=mode, lacks=lacks)
             found.append(tried)
-        loose = [each for each in pod_set.reasons if each.cause is RejectionCause.UNDECLARED]
-        if loose:
-            lacks = tuple(Shortfall(reason=each) for each in loose)
+        undeclared = [each for each in pod_set.reasons if each.cause is RejectionCause.UNDECLARED]
+        if undeclared:
+            lacks = tuple(Shortfall(reason=each) for each in undeclared)
             found.append(
                 TriedFlavor(
                     pod_set=pod_set.name, flavor="", mode=AssignmentMode.NO_FIT, lacks=lacks
@@ -272,21 +275,21 @@ def _tried(assignment: WorkloadAssignment, node: QuotaNode) -> tuple[TriedFlavor
     return tuple(found)
 
 
-def _lack(reason: Reason, node: QuotaNode) -> Shortfall:
-    if reason.cause not in _OFF_QUOTA:
+def _shortfall(reason: Reason, node: QuotaNode) -> Shortfall:
+    if reason.cause not in _QUOTA_CAUSES:
         return Shortfall(reason=reason)
     column = reason.column
     short = reason.cause is RejectionCause.INSUFFICIENT
     bound = (binding if short else ceiling)(node, column)
     root = bound.parent is None
-    kept = unlent_quota(node, column, used_too=not short) if root else []
+    unlent = unlent_quota(node, column, include_used=not short) if root else []
     return Shortfall(
         reason=reason,
         kind=_kind(bound),
         where=bound.name,
         limit=Limit.NOMINAL if root else Limit.BORROWING,
-        kept=tuple(
-            UnlentQuota(kind=_kind(each), name=each.name, amount=left) for each, left in kept
+        unlent=tuple(
+            UnlentQuota(kind=_kind(each), name=each.name, amount=left) for each, left in unlent
         ),
     )
 

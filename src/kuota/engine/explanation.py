@@ -45,14 +45,14 @@ class Shortfall(Struct):
     """One obstacle to a flavor.
 
     For quota, `kind` and `where` name the binding ClusterQueue or Cohort, and `limit` the binding
-    field. `kept` is quota that would help but is not lent.
+    field. `unlent` is quota that would help but is not lent.
     """
 
     reason: Reason
     kind: str = ""
     where: str = ""
     limit: Limit | None = None
-    kept: tuple[UnlentQuota, ...] = ()
+    unlent: tuple[UnlentQuota, ...] = ()
 
 
 class TriedFlavor(Struct):

@@ -8,8 +8,9 @@ and are flushed as a whole (`kuota.engine.buckets`). Only workloads in backoff a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import chain
 
 from kuota.api.base import Key
 from kuota.api.gates import Gate
@@ -24,22 +25,8 @@ from .ranking import backoff_over, queue_timestamp, relevant_change
 from .reasons import RequeueReason, WaitReason
 from .unsatisfiable import Attainable, ClassRejection, Needs, UnsatisfiableClasses, UpperBound
 
-LocalUse = Callable[[Key], float]
+LocalQueueUsage = Callable[[Key], float]
 """Returns the usage of a LocalQueue."""
-
-_IMMEDIATE = frozenset(
-    {
-        RequeueReason.FAILED_AFTER_NOMINATION,
-        RequeueReason.PENDING_PREEMPTION,
-        RequeueReason.PENDING_MIGRATION,
-        RequeueReason.PREEMPTION_FAILED,
-    }
-)
-_PREEMPTING = frozenset({RequeueReason.PENDING_PREEMPTION, RequeueReason.PENDING_MIGRATION})
-_INADMISSIBLE_IF_STRICT = frozenset(
-    {RequeueReason.NAMESPACE_MISMATCH, RequeueReason.INTERNAL_ERROR}
-)
-_CLASS_FAILED = frozenset({RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES})
 
 
 class PendingState(StrEnum):
@@ -53,9 +40,9 @@ class PendingState(StrEnum):
 class PendingQueue:
     """The pending workloads of one ClusterQueue.
 
-    `local_use` orders by the usage of the LocalQueue, lowest first (admission fair sharing). It is
-    evaluated at every pop, so its results may change at any time. `variants_only` excludes parents,
-    because their variants are queued instead.
+    With `local_queue_usage`, workloads are ordered by the usage of their LocalQueue, lowest first
+    (admission fair sharing). It is evaluated at every pop, so its results may change at any time.
+    `variants_only` excludes parents, because their variants are queued instead.
     """
 
     def __init__(
@@ -64,13 +51,13 @@ class PendingQueue:
         policy: Policy | None = None,
         *,
         strict: bool = False,
-        local_use: LocalUse | None = None,
+        local_queue_usage: LocalQueueUsage | None = None,
     ) -> None:
         self.name = name
         self.strict = strict
         self.variants_only = False
         self._policy = policy or Policy()
-        self._local_use = local_use
+        self._local_queue_usage = local_queue_usage
         self._pending: dict[Key, Pending] = {}
         self._in_flight: dict[Key, Pending] = {}
         self._groups: dict[Key, FlushGroup] = {}
@@ -78,7 +65,7 @@ class PendingQueue:
         self._by_class: dict[str, dict[Key, FlushGroup]] = {}
         self._backoffs = Backoffs()
         self._backing_off_in_heap: dict[Key, Pending] = {}
-        self._failed: dict[str, WaitReason] = {}
+        self._rejected_classes: dict[str, WaitReason] = {}
         self._unsatisfiable = UnsatisfiableClasses()
         self._flush_count = 0
         self._preemptor: tuple[Key, int] | None = None
@@ -110,22 +97,30 @@ class PendingQueue:
 
     def ordered(self, scheduling_hash: str = "") -> list[Workload]:
         """Return all pending workloads, or those of a class, in any state, in queue order."""
-        found: Iterable[Pending] = self._pending.values()
-        if scheduling_hash:
-            found = [each for each in found if each.current.scheduling_hash == scheduling_hash]
+        found = self._members(scheduling_hash) if scheduling_hash else self._pending.values()
         return [pending.current for pending in sorted(found, key=self._order)]
+
+    def _members(self, scheduling_hash: str) -> Iterator[Pending]:
+        """Yield the workloads of a class: those in its buckets, and those that are in no bucket."""
+        for group in self._by_class.get(scheduling_hash, {}).values():
+            yield from group.members(scheduling_hash)
+        singles = (self._in_flight.values(), self._backing_off_in_heap.values(), self._backoffs)
+        for pending in chain.from_iterable(singles):
+            if pending.current.scheduling_hash == scheduling_hash:
+                yield pending
 
     def is_preemptor(self, workload: Workload) -> bool:
         """Whether evictions were issued for this workload in its current generation."""
         return self._preemptor == (workload.key, workload.generation)
 
     def is_sticky(self, key: Key) -> bool:
-        """Whether the workload goes before all others of equal usage."""
+        """Whether a preemptor keeps its place: it goes before all others of equal usage."""
         return not self.strict and self._preemptor is not None and self._preemptor[0] == key
 
     def class_reason(self, scheduling_hash: str) -> WaitReason | None:
         """Return why the class was last rejected; None if that may be outdated."""
-        return self._failed.get(scheduling_hash) or self._unsatisfiable.reason(scheduling_hash)
+        reason = self._rejected_classes.get(scheduling_hash)
+        return reason or self._unsatisfiable.reason(scheduling_hash)
 
     def inadmissible_reason(self, key: Key) -> WaitReason | None:
         """Return why an inadmissible workload is not tried: its class was rejected."""
@@ -138,7 +133,7 @@ class PendingQueue:
         pending = self._pending.get(workload.key)
         if pending is None:
             pending = self._pending[workload.key] = self._new(workload)
-            self._enter(pending, now)
+            self._enqueue(pending, now)
         elif workload.key in self._in_flight:
             pending.newest = workload
         else:
@@ -149,13 +144,13 @@ class PendingQueue:
             pending.progress = None
         if pending.in_heap:
             self._replace(pending, workload)
-            self._to_heap(pending, now)
+            self._add_to_heap(pending, now)
         else:
             changed = pending.evaluated not in (None, workload.generation) or relevant_change(
                 pending.workload, workload
             )
             self._replace(pending, workload)
-            (self._enter if changed else self._make_inadmissible)(pending, now)
+            (self._enqueue if changed else self._make_inadmissible)(pending, now)
 
     def drop(self, key: Key) -> bool:
         """Remove a workload. Returns False if it is not in this queue."""
@@ -193,7 +188,7 @@ class PendingQueue:
             in_scan = best.progress is not None and best.progress.pending
             if rejection is None or in_scan or self.is_preemptor(best.workload):
                 return
-            self._fail(scheduling_hash, rejection.reason, rejection.needs, now)
+            self._reject_class(scheduling_hash, rejection.reason, rejection.needs, now)
             yield best.key
 
     def would_repeat(self, head: Head) -> bool:
@@ -226,22 +221,23 @@ class PendingQueue:
             return False
         inadmissible = key in self._pending and key not in self._in_flight
         flushed = key in self._in_flight and pending.flush_count != self._flush_count
-        tried, newest = pending.workload, pending.newest or workload
-        changed = pending.newest is not None and relevant_change(tried, newest)
+        evaluated, newest = pending.workload, pending.newest or workload
+        changed = pending.newest is not None and relevant_change(evaluated, newest)
         self._in_flight.pop(key, None)
         self._pending[key] = pending
         pending.progress = progress
         self._replace(pending, newest)
-        if reason in _PREEMPTING:
-            self._preemptor = (key, tried.generation)
-        again = self._is_immediate(reason) or flushed or (progress is not None and progress.pending)
-        if again and backoff_over(newest, now):
-            self._to_heap(pending, now)
+        if reason.preempting:
+            self._preemptor = (key, evaluated.generation)
+        in_scan = progress is not None and progress.pending
+        retry_now = reason.retries_at_once(strict=self.strict) or flushed or in_scan
+        if retry_now and backoff_over(newest, now):
+            self._add_to_heap(pending, now)
             return True
-        if reason in _CLASS_FAILED:
-            reason_of_class = wait_reason or WaitReason.PENDING_EVALUATION
-            self._fail(tried.scheduling_hash, reason_of_class, needs, now)
-        (self._enter if changed else self._make_inadmissible)(pending, now)
+        if reason.rejects_class:
+            class_reason = wait_reason or WaitReason.PENDING_EVALUATION
+            self._reject_class(evaluated.scheduling_hash, class_reason, needs, now)
+        (self._enqueue if changed else self._make_inadmissible)(pending, now)
         return not inadmissible
 
     def flush(
@@ -255,10 +251,13 @@ class PendingQueue:
         With `upper_bound`, because only quota was released, unsatisfiable workloads stay.
         """
         self._flush_count += 1
-        self._failed.clear()
+        self._rejected_classes.clear()
         unsatisfiable = self._unsatisfiable
-        freed = unsatisfiable.clear() if upper_bound is None else unsatisfiable.freed(upper_bound)
-        for scheduling_hash in freed:
+        if upper_bound is None:
+            satisfiable = unsatisfiable.clear()
+        else:
+            satisfiable = unsatisfiable.take_attainable(upper_bound)
+        for scheduling_hash in satisfiable:
             for group in self._by_class.get(scheduling_hash, {}).values():
                 group.make_satisfiable(scheduling_hash)
         for pending in self._backoffs.expired(now):
@@ -274,8 +273,9 @@ class PendingQueue:
         return moved
 
     def _order(self, pending: Pending) -> tuple[float, bool, Rank]:
-        use = self._local_use(pending.workload.local_queue) if self._local_use else 0.0
-        return use, not self.is_sticky(pending.key), pending.rank
+        usage_of = self._local_queue_usage
+        usage = usage_of(pending.workload.local_queue) if usage_of is not None else 0.0
+        return usage, not self.is_sticky(pending.key), pending.rank
 
     def _best(self) -> Pending | None:
         sticky = None
@@ -283,26 +283,20 @@ class PendingQueue:
             sticky = self._pending.get(self._preemptor[0])
         if sticky is not None and not sticky.in_heap:
             sticky = None
-        if self._local_use is None:
+        if self._local_queue_usage is None:
             return sticky or self._heap.best()
-        return self._least_used(self._local_use, sticky)
+        return self._least_used(self._local_queue_usage, sticky)
 
-    def _least_used(self, local_use: LocalUse, sticky: Pending | None) -> Pending | None:
+    def _least_used(self, usage_of: LocalQueueUsage, sticky: Pending | None) -> Pending | None:
         """Return the first workload of the LocalQueues with the lowest usage."""
-        uses = [(local_use(key), each) for key, each in self._groups.items() if each.active.count]
-        if not uses:
+        usages = [(usage_of(key), each) for key, each in self._groups.items() if each.active.count]
+        if not usages:
             return None
-        least = min(use for use, _ in uses)
-        if sticky is not None and local_use(sticky.workload.local_queue) <= least:
+        least = min(usage for usage, _ in usages)
+        if sticky is not None and usage_of(sticky.workload.local_queue) <= least:
             return sticky
-        heads = [group.best() for use, group in uses if use == least]
+        heads = [group.best() for usage, group in usages if usage == least]
         return min((head for head in heads if head is not None), key=lambda head: head.rank)
-
-    def _is_immediate(self, reason: RequeueReason) -> bool:
-        """Whether the reason alone moves the workload back to the heap."""
-        if self.strict:
-            return reason not in _INADMISSIBLE_IF_STRICT
-        return reason in _IMMEDIATE
 
     def _new(self, workload: Workload, evaluated: int | None = None) -> Pending:
         pending = Pending(workload, self.name, self._rank(workload))
@@ -320,15 +314,15 @@ class PendingQueue:
         pending.workload = workload
         pending.rank = self._rank(workload)
 
-    def _enter(self, pending: Pending, now: Instant) -> None:
+    def _enqueue(self, pending: Pending, now: Instant) -> None:
         """Queue a new workload, or one that changed."""
-        failed = self.class_reason(pending.workload.scheduling_hash) is not None
-        if failed or not backoff_over(pending.workload, now):
+        rejected = self.class_reason(pending.workload.scheduling_hash) is not None
+        if rejected or not backoff_over(pending.workload, now):
             self._make_inadmissible(pending, now)
         else:
-            self._to_heap(pending, now)
+            self._add_to_heap(pending, now)
 
-    def _to_heap(self, pending: Pending, now: Instant) -> None:
+    def _add_to_heap(self, pending: Pending, now: Instant) -> None:
         group = self._group(pending.workload)
         if backoff_over(pending.workload, now):
             group.active.add(pending)
@@ -351,8 +345,8 @@ class PendingQueue:
         self._backoffs.add(pending)
 
     def _group(self, workload: Workload) -> FlushGroup:
-        """Return the flush group of the workload."""
-        key = workload.local_queue if self._local_use else Key(workload.key.namespace, "")
+        """Return the flush group of the workload, and create it if necessary."""
+        key = workload.local_queue if self._local_queue_usage else Key(workload.key.namespace, "")
         return self._groups.get(key) or self._groups.setdefault(key, FlushGroup(key))
 
     def _index(self, group: FlushGroup, workload: Workload) -> None:
@@ -367,10 +361,10 @@ class PendingQueue:
             self._backoffs.drop(pending.key)
             return
         self._backing_off_in_heap.pop(pending.key, None)
-        group, name = bucket.partition.group, bucket.name
+        group, name = bucket.partition.group, bucket.class_key
         self._heap_size -= pending.in_heap
         bucket.partition.remove(pending)
-        if isinstance(name, str) and not group.holds(name):
+        if isinstance(name, str) and not group.has_class(name):
             groups = self._by_class[name]
             del groups[group.key]
             if not groups:
@@ -378,14 +372,14 @@ class PendingQueue:
         if group.empty:
             del self._groups[group.key]
 
-    def _fail(
+    def _reject_class(
         self, scheduling_hash: str, reason: WaitReason, needs: Needs | None, now: Instant
     ) -> None:
         """Record that a class was rejected, and make its workloads inadmissible."""
         if self.strict or not scheduling_hash:
             return
         if needs is None:
-            self._failed[scheduling_hash] = reason
+            self._rejected_classes[scheduling_hash] = reason
         else:
             self._unsatisfiable.put(scheduling_hash, ClassRejection(reason, needs))
         unsatisfiable = needs is not None

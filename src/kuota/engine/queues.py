@@ -18,7 +18,7 @@ from .assignment import ScanProgress
 from .buckets import Pending
 from .entry import Head
 from .model import ClusterQueue, Instant, LocalQueue, Workload
-from .pending import LocalUse, PendingQueue
+from .pending import LocalQueueUsage, PendingQueue
 from .policy import Policy
 from .reasons import RequeueReason, WaitReason
 from .second_pass import SecondPass
@@ -29,11 +29,12 @@ NamespaceMatches = Callable[[str, str], bool]
 
 
 class Queues:
-    """The pending workloads of every ClusterQueue. `local_use` returns the usage of a LocalQueue.
+    """The pending workloads of every ClusterQueue.
 
-    `dirty` collects the ClusterQueues whose pending workloads changed. `quiescent` maps each
-    ClusterQueue that is skipped to the head it would return. A ClusterQueue stays quiescent until
-    it is woken or its head changes.
+    `local_queue_usage` returns the usage of a LocalQueue, for admission fair sharing. `dirty`
+    collects the ClusterQueues whose pending workloads changed. `quiescent` maps each ClusterQueue
+    that is skipped to the head it would return. A ClusterQueue stays quiescent until it is woken or
+    its head changes.
     """
 
     def __init__(
@@ -41,17 +42,17 @@ class Queues:
         policy: Policy | None = None,
         *,
         namespace_matches: NamespaceMatches = lambda queue, namespace: True,
-        local_use: LocalUse | None = None,
+        local_queue_usage: LocalQueueUsage | None = None,
     ) -> None:
         self._policy = policy or Policy()
         self._namespace_matches = namespace_matches
-        self._local_use = local_use
+        self._local_queue_usage = local_queue_usage
         self._cluster_queues: dict[str, PendingQueue] = {}
         self._local_queues: dict[Key, LocalQueue] = {}
-        self._feeders: dict[str, dict[Key, None]] = {}
+        self._local_queues_by_cluster_queue: dict[str, dict[Key, None]] = {}
         self._workloads: dict[Key, Workload] = {}
         self._members: dict[Key, dict[Key, None]] = {}
-        self._in: dict[Key, PendingQueue] = {}
+        self._queue_by_workload: dict[Key, PendingQueue] = {}
         self._ready: set[str] = set()
         self.quiescent: dict[str, Head] = {}
         self.dirty: set[str] = set()
@@ -68,13 +69,8 @@ class Queues:
         return self._workloads.get(key)
 
     def queue_of(self, key: Key) -> PendingQueue | None:
-        """Return the queue of a workload."""
-        return self._in.get(key)
-
-    def assigned(self, key: Key) -> Key | None:
-        """Return the LocalQueue that counts the workload as pending."""
-        workload = self._workloads.get(key)
-        return workload.local_queue if workload and self._open(workload.local_queue) else None
+        """Return the queue that contains a workload; None if it is not queued."""
+        return self._queue_by_workload.get(key)
 
     def members(self, local_queue: Key) -> list[Workload]:
         """Return the pending workloads of a LocalQueue, queued or not, in no particular order."""
@@ -89,11 +85,13 @@ class Queues:
         """Return the number of pending workloads of a LocalQueue; 0 if stopped, None if unknown."""
         if local_queue not in self._local_queues:
             return None
-        return len(self._members.get(local_queue, ())) if self._open(local_queue) else 0
+        return (
+            len(self._members.get(local_queue, ())) if self._accepts_workloads(local_queue) else 0
+        )
 
     def local_queues_of(self, cluster_queue: str) -> Collection[Key]:
         """Return the LocalQueues of a ClusterQueue. The result is read-only."""
-        return self._feeders.get(cluster_queue, {}).keys()
+        return self._local_queues_by_cluster_queue.get(cluster_queue, {}).keys()
 
     def put_cluster_queue(self, spec: ClusterQueue, now: Instant) -> None:
         """Add or update a ClusterQueue.
@@ -104,11 +102,11 @@ class Queues:
         if queue is not None:
             queue.strict = spec.strict
             return
-        use = self._local_use if spec.usage_based and self._by_usage else None
-        queue = PendingQueue(spec.name, self._policy, strict=spec.strict, local_use=use)
+        usage = self._local_queue_usage if spec.usage_based and self._orders_by_usage else None
+        queue = PendingQueue(spec.name, self._policy, strict=spec.strict, local_queue_usage=usage)
         queue.variants_only = spec.concurrent_admission is not None
         self._cluster_queues[spec.name] = queue
-        for local_queue in self._feeders.get(spec.name, ()):
+        for local_queue in self._local_queues_by_cluster_queue.get(spec.name, ()):
             self._place_members(local_queue, now)
 
     def drop_cluster_queue(self, name: str) -> None:
@@ -116,9 +114,9 @@ class Queues:
             return
         self._ready.discard(name)
         self.quiescent.pop(name, None)
-        for local_queue in self._feeders.get(name, ()):
+        for local_queue in self._local_queues_by_cluster_queue.get(name, ()):
             for key in self._members.get(local_queue, ()):
-                self._in.pop(key, None)
+                self._queue_by_workload.pop(key, None)
 
     def put_local_queue(self, spec: LocalQueue, now: Instant) -> None:
         """Add or update a LocalQueue, and move its workloads to its ClusterQueue."""
@@ -127,14 +125,14 @@ class Queues:
         if before is not None:
             if (before.cluster_queue, before.stop_policy) == (spec.cluster_queue, spec.stop_policy):
                 return
-            del self._feeders[before.cluster_queue][spec.key]
-        self._feeders.setdefault(spec.cluster_queue, {})[spec.key] = None
+            del self._local_queues_by_cluster_queue[before.cluster_queue][spec.key]
+        self._local_queues_by_cluster_queue.setdefault(spec.cluster_queue, {})[spec.key] = None
         self._place_members(spec.key, now)
 
     def drop_local_queue(self, key: Key) -> None:
         spec = self._local_queues.pop(key, None)
         if spec is not None:
-            del self._feeders[spec.cluster_queue][key]
+            del self._local_queues_by_cluster_queue[spec.cluster_queue][key]
             for member in self._members.get(key, ()):
                 self._leave(member)
 
@@ -143,7 +141,7 @@ class Queues:
 
         A workload that may not be queued is dropped, unless it still needs a second pass.
         """
-        self._second_pass.note(workload)
+        self._second_pass.update(workload)
         if not workload.queueable:
             self._forget(workload.key)
             return False
@@ -160,19 +158,19 @@ class Queues:
         self._forget(key)
 
     def heads(self, now: Instant, active: Callable[[str], bool]) -> list[Pending]:
-        """Return the heads: due second passes, then the first of every active ClusterQueue by name.
+        """Return due second passes, then the first workload of every active ClusterQueue, by name.
 
         They are in flight until `requeue`, `requeue_second_pass` or `drop_workload`.
         """
         due = self._second_pass.due(now) if self._second_pass else ()
-        found = [self._visit(workload) for workload in due]
+        found = [self._second_pass_head(workload) for workload in due]
         for name in sorted(self._ready):
             if active(name):
                 queue = self._cluster_queues[name]
                 pending = queue.pop()
                 assert pending is not None
                 found.append(pending)
-                self._note(queue)
+                self._mark_changed(queue)
         return found
 
     def with_rejections(self) -> list[str]:
@@ -195,16 +193,16 @@ class Queues:
             rejected = list(queue.skip_rejected(partial(attainable, name), now))
             if rejected:
                 found += rejected
-                self._note(queue)
+                self._mark_changed(queue)
         return found
 
     def take(self, key: Key, active: Callable[[str], bool]) -> Pending | None:
         """Pop this workload regardless of its position; None if it cannot be tried now."""
-        queue = self._in.get(key)
+        queue = self._queue_by_workload.get(key)
         if queue is None or not active(queue.name):
             return None
         pending = queue.pop(key)
-        self._note(queue)
+        self._mark_changed(queue)
         return pending
 
     def requeue(
@@ -220,11 +218,11 @@ class Queues:
 
         `progress` replaces the earlier scan progress. See `PendingQueue.requeue`.
         """
-        workload, queue = self._workloads.get(key), self._in.get(key)
+        workload, queue = self._workloads.get(key), self._queue_by_workload.get(key)
         if workload is None or queue is None:
             return False
         done = queue.requeue(workload, reason, now, progress, wait_reason, needs)
-        self._note(queue)
+        self._mark_changed(queue)
         return done
 
     def flush(
@@ -244,7 +242,7 @@ class Queues:
             if queue is not None:
                 bound = partial(upper_bound, name) if upper_bound is not None else None
                 moved += queue.flush(now, partial(self._namespace_matches, name), bound)
-                self._note(queue)
+                self._mark_changed(queue)
         return moved
 
     def queue_second_pass(self, workload: Workload, now: Instant) -> bool:
@@ -277,21 +275,22 @@ class Queues:
 
     @property
     def idle(self) -> bool:
-        """Whether every heap is empty, also of inactive queues."""
+        """Whether every heap is empty, including those of inactive queues."""
         return not self._ready and not self.quiescent
 
     @property
-    def _by_usage(self) -> bool:
+    def _orders_by_usage(self) -> bool:
         policy = self._policy
         return policy.admission_fair_sharing is not None and policy.on(Gate.AdmissionFairSharing)
 
-    def _open(self, local_queue: Key) -> bool:
+    def _accepts_workloads(self, local_queue: Key) -> bool:
+        """Whether the LocalQueue exists and is not stopped."""
         spec = self._local_queues.get(local_queue)
         return spec is not None and spec.stop_policy in ("", "None")
 
     def _target(self, local_queue: Key) -> PendingQueue | None:
-        """Return the queue in which the workloads of a LocalQueue belong."""
-        if not self._open(local_queue):
+        """Return the queue for workloads of a LocalQueue; None if they cannot be queued."""
+        if not self._accepts_workloads(local_queue):
             return None
         return self._cluster_queues.get(self._local_queues[local_queue].cluster_queue)
 
@@ -300,24 +299,25 @@ class Queues:
             self._place(self._workloads[key], now)
 
     def _place(self, workload: Workload, now: Instant) -> bool:
+        """Queue a workload where it belongs now. Returns False if it cannot be queued."""
         target = self._target(workload.local_queue)
         if target is not None and target.variants_only and not workload.parent_uid:
-            # A parent, whether or not it is labelled as one yet.
+            # Without a parent it is a parent itself, even if it is not labelled as one yet.
             target = None
-        if self._in.get(workload.key) is not target:
+        if self._queue_by_workload.get(workload.key) is not target:
             self._leave(workload.key)
         if target is None:
             return False
-        self._in[workload.key] = target
+        self._queue_by_workload[workload.key] = target
         target.put(workload, now)
-        self._note(target)
+        self._mark_changed(target)
         return True
 
     def _leave(self, key: Key) -> None:
-        queue = self._in.pop(key, None)
+        queue = self._queue_by_workload.pop(key, None)
         if queue is not None:
             queue.drop(key)
-            self._note(queue)
+            self._mark_changed(queue)
 
     def _forget(self, key: Key) -> None:
         self._leave(key)
@@ -328,7 +328,8 @@ class Queues:
             if not members:
                 del self._members[workload.local_queue]
 
-    def _note(self, queue: PendingQueue) -> None:
+    def _mark_changed(self, queue: PendingQueue) -> None:
+        """Record a change of a queue, unless it is quiescent and would still repeat its head."""
         head = self.quiescent.get(queue.name)
         if head is not None:
             if queue.would_repeat(head):
@@ -340,7 +341,7 @@ class Queues:
         else:
             self._ready.discard(queue.name)
 
-    def _visit(self, workload: Workload) -> Pending:
+    def _second_pass_head(self, workload: Workload) -> Pending:
         reservation = workload.reservation
         assert reservation is not None
         pending = Pending(workload, reservation.cluster_queue, (0, 0.0, workload.uid, workload.key))

@@ -9,7 +9,8 @@ decisions. Such a tree is quiescent: its heads are skipped until something in it
 `State.dirty` and `Queues.dirty` contain the ClusterQueues whose state changed. Anything else that
 decisions depend on must be recorded there as well.
 
-If no tree can be quiescent, `Quiescence` tells a driver when to wait for the next fact.
+`QuiescentTrees` skips such trees. Where trees cannot be skipped, `Quiescence` compares whole cycles
+and tells a driver when to wait for the next fact.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class QuiescentTrees:
             return
         dirty = self._state.dirty | self._queues.dirty
         self._clear_dirty()
-        visit = self._queues.next_wakeup()
-        if visit is not None and visit <= now:
+        second_pass_at = self._queues.next_wakeup()
+        if second_pass_at is not None and second_pass_at <= now:
             dirty.add(EVERY_QUEUE)
         self._wake(dirty)
 
@@ -74,18 +75,18 @@ class QuiescentTrees:
         # An admission may revoke an earlier one in another tree.
         self._wake(changed)
         trees: dict[QuotaNode, list[Head]] = {}
-        moving = {queue.node.root for queue in self._queues_of(changed)}
+        changing = {queue.node.root for queue in self._queues_of(changed)}
         for head in heads:
             queue = self._state.queues.get(head.cluster_queue)
             if queue is None or queue.node.cyclic:
                 continue
             root = queue.node.root
             trees.setdefault(root, []).append(head)
-            if root not in moving and not self._repeats(head, decided.get(head.workload.key)):
-                moving.add(root)
-        for root, same in trees.items():
-            if root not in moving:
-                self._queues.mark_quiescent(same)
+            if root not in changing and not self._repeats(head, decided.get(head.workload.key)):
+                changing.add(root)
+        for root, repeated in trees.items():
+            if root not in changing:
+                self._queues.mark_quiescent(repeated)
 
     def _queues_of(self, names: set[str]) -> list[Queue]:
         found = (self._state.queues.get(name) for name in names)
@@ -95,7 +96,7 @@ class QuiescentTrees:
         """Whether the head was requeued unchanged and the decision changed nothing."""
         if head.second_pass or decision is None or not _changes_nothing(decision):
             return False
-        return not _in_a_scan(head) and self._queues[head.cluster_queue].would_repeat(head)
+        return not _continues_scan(head) and self._queues[head.cluster_queue].would_repeat(head)
 
     def _clear_dirty(self) -> None:
         self._state.dirty.clear()
@@ -109,16 +110,16 @@ def _changes_nothing(decision: Decision) -> bool:
     return isinstance(decision, Wait)
 
 
-def _in_a_scan(head: Head) -> bool:
+def _continues_scan(head: Head) -> bool:
     """Whether the flavor scan continued from an earlier position."""
     return head.progress is not None and head.progress.pending
 
 
 class Quiescence:
-    """Observes the cycles since the last fact.
+    """Compares the cycles since the last fact, so that a driver can stop when they repeat.
 
-    A blocked StrictFIFO head is retried in every cycle, and so is a preemptor while its victims are
-    terminating.
+    Cycles can repeat because a blocked StrictFIFO head is retried in every cycle, and so is a
+    preemptor while its victims are terminating.
     """
 
     def __init__(self) -> None:
@@ -143,7 +144,7 @@ class Quiescence:
 
 
 def _signature(decision: Decision) -> object:
-    """Identify a pending workload, its reason and its scan progress. Equal values repeat."""
+    """Return a value that is equal for two decisions if the second one repeats the first."""
     key = decision.workload.key
     if isinstance(decision, Preempt):
         return key, tuple(victim.workload.key for victim in decision.victims)

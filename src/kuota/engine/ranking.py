@@ -53,7 +53,7 @@ def relevant_change(old: Workload, new: Workload) -> bool:
     )
 
 
-def frees(old: Workload, new: Workload) -> bool:
+def releases_quota(old: Workload, new: Workload) -> bool:
     """Whether the change may have released quota."""
     if old.finished:
         return False

@@ -55,6 +55,28 @@ class RequeueReason(StrEnum):
     FAILED_AFTER_NOMINATION = "FailedAfterNomination"
     INTERNAL_ERROR = "InternalError"
 
+    @property
+    def preempting(self) -> bool:
+        """Whether victims are being evicted for the workload."""
+        return self in (RequeueReason.PENDING_PREEMPTION, RequeueReason.PENDING_MIGRATION)
+
+    @property
+    def rejects_class(self) -> bool:
+        """Whether all workloads with the same scheduling hash would be rejected, too."""
+        return self in (RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES)
+
+    def retries_at_once(self, *, strict: bool) -> bool:
+        """Whether the reason alone moves the workload back to the heap of its queue.
+
+        A `strict` queue (StrictFIFO) retries its head unless another attempt is pointless.
+        """
+        if strict:
+            return self not in (RequeueReason.NAMESPACE_MISMATCH, RequeueReason.INTERNAL_ERROR)
+        return self.preempting or self in (
+            RequeueReason.FAILED_AFTER_NOMINATION,
+            RequeueReason.PREEMPTION_FAILED,
+        )
+
 
 class PreemptionReason(StrEnum):
     """Why a victim was chosen: the reasons of condition Preempted=True."""

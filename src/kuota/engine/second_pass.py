@@ -44,7 +44,7 @@ def delay_s(attempt: int) -> float:
     return _LONGEST_DELAY_S if attempt > 5 else float(2 ** (attempt - 1))
 
 
-class _Visit:
+class _ScheduledPass:
     """A second pass that is due at `due`, or in progress if that is None."""
 
     __slots__ = ("attempt", "due", "workload")
@@ -59,69 +59,69 @@ class SecondPass:
     """The queue of second passes. Each workload is in it at most once."""
 
     def __init__(self) -> None:
-        self._visits: dict[Key, _Visit] = {}
+        self._scheduled: dict[Key, _ScheduledPass] = {}
         self._heap: list[tuple[Instant, str, Key]] = []
 
     def __len__(self) -> int:
-        return len(self._visits)
+        return len(self._scheduled)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._visits
+        return key in self._scheduled
 
     def queue(self, workload: Workload, now: Instant) -> bool:
         """Schedule a second pass if the workload needs one. Returns whether it does."""
         if not needs_second_pass(workload):
             return False
-        visit = self._visits.get(workload.key)
-        if visit is None:
-            visit = self._visits[workload.key] = _Visit(workload, now)
-            self._delay(visit, now)
-        visit.workload = workload
+        scheduled = self._scheduled.get(workload.key)
+        if scheduled is None:
+            scheduled = self._scheduled[workload.key] = _ScheduledPass(workload, now)
+            self._delay(scheduled, now)
+        scheduled.workload = workload
         return True
 
     def requeue(self, key: Key, now: Instant) -> bool:
         """Schedule the next attempt after a failed one. Returns False if it is no longer needed."""
-        visit = self._visits.get(key)
-        if visit is None or visit.due is not None:
+        scheduled = self._scheduled.get(key)
+        if scheduled is None or scheduled.due is not None:
             return False
-        visit.attempt += 1
-        self._delay(visit, now)
+        scheduled.attempt += 1
+        self._delay(scheduled, now)
         return True
 
-    def note(self, workload: Workload) -> None:
+    def update(self, workload: Workload) -> None:
         """Store the newest state of a workload, and drop it if it needs no second pass."""
-        if workload.key in self._visits:
+        if workload.key in self._scheduled:
             if needs_second_pass(workload):
-                self._visits[workload.key].workload = workload
+                self._scheduled[workload.key].workload = workload
             else:
-                del self._visits[workload.key]
+                del self._scheduled[workload.key]
 
     def drop(self, key: Key) -> None:
-        self._visits.pop(key, None)
+        self._scheduled.pop(key, None)
 
     def due(self, now: Instant) -> list[Workload]:
         """Return the workloads that are due, oldest first. They are in progress until requeued."""
         found: list[Workload] = []
-        while self._first() and self._heap[0][0] <= now:
-            visit = self._visits[heappop(self._heap)[2]]
-            visit.due = None
-            found.append(visit.workload)
+        while self._skip_outdated() and self._heap[0][0] <= now:
+            scheduled = self._scheduled[heappop(self._heap)[2]]
+            scheduled.due = None
+            found.append(scheduled.workload)
         return found
 
     def next_wakeup(self) -> Instant | None:
         """Return when the next second pass is due; None if there is none."""
-        return self._heap[0][0] if self._first() else None
+        return self._heap[0][0] if self._skip_outdated() else None
 
-    def _delay(self, visit: _Visit, now: Instant) -> None:
-        visit.due = now + delay_s(visit.attempt)
-        heappush(self._heap, (visit.due, visit.workload.uid, visit.workload.key))
+    def _delay(self, scheduled: _ScheduledPass, now: Instant) -> None:
+        scheduled.due = now + delay_s(scheduled.attempt)
+        heappush(self._heap, (scheduled.due, scheduled.workload.uid, scheduled.workload.key))
 
-    def _first(self) -> bool:
+    def _skip_outdated(self) -> bool:
         """Remove outdated entries from the top of the heap. Returns whether any entry is left."""
         while self._heap:
             at, _, key = self._heap[0]
-            visit = self._visits.get(key)
-            if visit is not None and visit.due == at:
+            scheduled = self._scheduled.get(key)
+            if scheduled is not None and scheduled.due == at:
                 return True
             heappop(self._heap)
         return False

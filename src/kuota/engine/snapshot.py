@@ -48,7 +48,7 @@ class Queue:
         return f"Queue({self.name})"
 
 
-def no_use(queue: Key) -> float:
+def no_usage(queue: Key) -> float:
     """The usage of LocalQueues without admission fair sharing."""
     return 0.0
 
@@ -68,7 +68,7 @@ class Snapshot:
         policy: Policy | None = None,
         now: Instant = 0.0,
         cycle: int = 0,
-        local_use: Callable[[Key], float] = no_use,
+        local_queue_usage: Callable[[Key], float] = no_usage,
         placement: Placement | None = None,
         cluster: ClusterCapacity | None = None,
     ) -> None:
@@ -81,7 +81,7 @@ class Snapshot:
         self.policy = policy or Policy()
         self.now = now
         self.cycle = cycle
-        self.local_use = local_use
+        self.local_queue_usage = local_queue_usage
         self.placement = placement or NoPlacement()
         self.cluster = cluster or ClusterCapacity()
         self._removed: set[Key] = set()

@@ -88,10 +88,10 @@ class UnsatisfiableClasses:
 
     def drop(self, scheduling_hash: str) -> None:
         """Remove a class and its needs, if it is known."""
-        self._take_out(scheduling_hash)
+        self._make_satisfiable(scheduling_hash)
         self._satisfiable.pop(scheduling_hash, None)
 
-    def _take_out(self, scheduling_hash: str) -> None:
+    def _make_satisfiable(self, scheduling_hash: str) -> None:
         known = self._classes.pop(scheduling_hash, None)
         if known is None:
             return
@@ -102,7 +102,7 @@ class UnsatisfiableClasses:
             if not entries:
                 del self._by_need[priority, column]
 
-    def freed(self, upper_bound: UpperBound) -> list[str]:
+    def take_attainable(self, upper_bound: UpperBound) -> list[str]:
         """Remove and return the classes of which a need may be attainable now."""
         found: dict[str, None] = {}
         for (priority, column), entries in self._by_need.items():
@@ -112,7 +112,7 @@ class UnsatisfiableClasses:
                     break
                 found[scheduling_hash] = None
         for scheduling_hash in found:
-            self._take_out(scheduling_hash)
+            self._make_satisfiable(scheduling_hash)
         return list(found)
 
     def clear(self) -> list[str]:
@@ -131,7 +131,7 @@ def needs_of(wait: Wait, spec: ClusterQueue) -> Needs | None:
     capacity for the workload. Otherwise even a failed retry has an effect.
     """
     assignment, workload = wait.assignment, wait.workload
-    if assignment is None or not _holds_nothing(wait, spec) or len(workload.pod_sets) != 1:
+    if assignment is None or not _reserves_nothing(wait, spec) or len(workload.pod_sets) != 1:
         return None
     (pod_set,) = workload.pod_sets
     if pod_set.min_count is not None or pod_set.topology is not None or workload.replaces:
@@ -143,7 +143,7 @@ def needs_of(wait: Wait, spec: ClusterQueue) -> Needs | None:
     return None
 
 
-def _holds_nothing(wait: Wait, spec: ClusterQueue) -> bool:
+def _reserves_nothing(wait: Wait, spec: ClusterQueue) -> bool:
     if wait.why is WaitCause.NO_FIT:
         return True
     return wait.why is WaitCause.NO_CANDIDATES and spec.preemption.reclaim_within_cohort == "Any"

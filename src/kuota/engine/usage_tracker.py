@@ -35,7 +35,8 @@ class UsageTracker:
         on = settings is not None and policy.on(Gate.AdmissionFairSharing)
         self.consumed_usage = ConsumedUsage(settings) if settings is not None and on else None
 
-    def use(self, local_queue: Key) -> float:
+    def usage(self, local_queue: Key) -> float:
+        """Return the consumed usage of a LocalQueue; 0 without admission fair sharing."""
         return self.consumed_usage.usage(local_queue) if self.consumed_usage is not None else 0.0
 
     def open(self, queue: LocalQueue, now: Instant) -> None:

@@ -89,7 +89,7 @@ def _read_status(readings: GaugeReadings, key: Key, custom: Labels) -> None:
     queue = engine.state.queues.get(spec.cluster_queue)
     if consumed is not None and queue is not None and queue.spec.usage_based:
         name, labels = f"{PREFIX}admission_fair_sharing_usage", (*at, spec.cluster_queue)
-        readings.put(name, engine.usage_tracker.use(key), labels, custom)
+        readings.put(name, engine.usage_tracker.usage(key), labels, custom)
 
 
 def read_unadmitted(readings: GaugeReadings) -> None:

@@ -139,19 +139,19 @@ def lack_text(lack: Shortfall) -> str:
     if reason.cause is RejectionCause.EXCEEDS_MAX:
         if lack.limit is Limit.BORROWING:
             return f"{wanted}, but the borrowingLimit of {where} allows no more than {room}"
-        return f"{wanted}, but {where} can never provide more than {room}{_kept_text(lack)}"
+        return f"{wanted}, but {where} can never provide more than {room}{_unlent_text(lack)}"
     if lack.limit is Limit.BORROWING:
         return f"{wanted}, but the borrowingLimit of {where} leaves only {room}"
     left = f"only {room} left" if reason.limit else "none left"
-    return f"{wanted}, {left} in {where}{_kept_text(lack)}"
+    return f"{wanted}, {left} in {where}{_unlent_text(lack)}"
 
 
-def _kept_text(lack: Shortfall) -> str:
-    if not lack.kept:
+def _unlent_text(lack: Shortfall) -> str:
+    if not lack.unlent:
         return ""
     name = lack.reason.resource
-    kept = several(f"{text(each.amount, name)} kept by {each.name}" for each in lack.kept)
-    return f" ({kept}: lendingLimit)"
+    unlent = several(f"{text(each.amount, name)} kept by {each.name}" for each in lack.unlent)
+    return f" ({unlent}: lendingLimit)"
 
 
 def protected_text(each: ProtectedWorkload) -> str:

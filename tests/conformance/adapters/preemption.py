@@ -218,7 +218,7 @@ def lone_queues(run: Run, usage_based: Mapping[str, bool], use: Mapping[Key, flo
         {},
         policy=Policy(gates=world.gates_of(run), admission_fair_sharing=history),
         now=run.now,
-        local_use=lambda queue: use.get(queue, 0.0),
+        local_queue_usage=lambda queue: use.get(queue, 0.0),
     )
 
 

@@ -55,8 +55,12 @@ def _keys(queue: PendingQueue, *places: PendingState) -> list[str]:
 
 
 def _assigned(queues: Queues, workloads: list[Workload]) -> dict[str, str]:
-    found = {each.key: queues.assigned(each.key) for each in workloads}
-    return {str(key): str(queue) for key, queue in found.items() if queue is not None}
+    known = [queues.workload(each.key) for each in workloads]
+    return {
+        str(each.key): str(each.local_queue)
+        for each in known
+        if each is not None and queues.pending_local(each.local_queue)
+    }
 
 
 @suite("queue/TestAddWorkload")
@@ -338,7 +342,7 @@ def usage_based(run: Run) -> None:
         nanos = {resource: parse(text) for resource, text in consumed.items()}
         usage.restore(Key.parse(name), nanos, run.now)
     by_usage = world.cluster_queue(run.inputs["clusterQueues"][0]).usage_based and policy
-    queue = _queue(run, local_use=usage.usage if by_usage else None)
+    queue = _queue(run, local_queue_usage=usage.usage if by_usage else None)
     for obj in run.inputs["workloads"]:
         queue.put(_workload(run, obj), run.now)
     head = queue.pop()

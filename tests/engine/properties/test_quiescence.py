@@ -32,7 +32,7 @@ class UnfilteredEngine(Engine):
 
     taken: dict[str, tuple[Workload, bool]]
 
-    def _just_waits(self, workload: Workload) -> bool:
+    def _is_known_pending(self, workload: Workload) -> bool:
         return False
 
     def _heads(self, now: Instant) -> list[Pending]:
