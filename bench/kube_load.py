@@ -25,7 +25,7 @@ from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.errors import Conflict
 from kuota.kube.informer import Informer
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import key_of
 
 from .installation import named
@@ -181,7 +181,7 @@ class Load:
                     kinds.WORKLOADS,
                     key,
                     body,
-                    kind=Patch.APPLY,
+                    kind=PatchType.APPLY,
                     subresource="status",
                     manager=manager,
                     force=True,

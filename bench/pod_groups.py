@@ -15,7 +15,7 @@ from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import owners_of
 from kuota.bridge.jobs.job_webhook import NAMESPACE, defaulted
 from kuota.bridge.jobs.kind import JobKey
-from kuota.bridge.jobs.registry import Registry
+from kuota.bridge.jobs.registry import JobKindRegistry
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.control.cluster_cache import ClusterCache
 from kuota.control.reconcile_job import JobReconciler
@@ -53,7 +53,7 @@ class _Groups:
     """Waiting Pods in groups of one size, as a controller keeps them."""
 
     def __init__(self, size: int) -> None:
-        clock, registry = SystemClock(), Registry()
+        clock, registry = SystemClock(), JobKindRegistry()
         self._kind = registry.kind(_POD)
         self._config = LifecycleConfig(owners=owners_of(["pod"]))
         # Nothing is read from a server or written to one.

@@ -13,7 +13,7 @@ from time import process_time
 
 from kuota.api.base import Key, LabelSelector
 from kuota.api.core import Container, PodSpec, PodTemplateSpec, ResourceRequirements
-from kuota.api.topology_codec import HOSTNAME, Domain, compact
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain, compact
 from kuota.api.workload import TopologyRequest
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.decisions import Preempt
@@ -108,7 +108,7 @@ def _running(nodes: list[Node], resources: int) -> list[Workload]:
 
 def _admitted(waits: Workload, places: dict[str, int]) -> Workload:
     [pod_set] = waits.pod_sets
-    domains = [Domain([name], count) for name, count in sorted(places.items())]
+    domains = [AssignedDomain([name], count) for name, count in sorted(places.items())]
     given = PodSetReservation(
         name="main",
         flavors=dict.fromkeys(pod_set.requests, "flavor"),

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from time import process_time
 
 from kuota.api.gates import Gates
-from kuota.api.topology_codec import HOSTNAME, Domain
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain
 from kuota.api.workload import TopologyRequest
 from kuota.engine.model import Node
 from kuota.engine.topology.assignment import LeafAssignment
 from kuota.engine.topology.cluster import ClusterCapacity
-from kuota.engine.topology.place import Placer, PodSetRequest
+from kuota.engine.topology.place import Placer, PodsToPlace
 from kuota.engine.topology.workload import place
 
 LEVELS = ("block", "rack", HOSTNAME)
@@ -43,14 +43,12 @@ def cluster(nodes: int, resources: int) -> ClusterCapacity:
     return made
 
 
-def request(pods: int, resources: int, cpu: int, topology: TopologyRequest) -> PodSetRequest:
+def request(pods: int, resources: int, cpu: int, topology: TopologyRequest) -> PodsToPlace:
     amounts = {f"example.com/r{each}": cpu // 1000 for each in range(resources - 1)}
-    return PodSetRequest(
-        name="main", count=pods, requests={"cpu": cpu, **amounts}, topology=topology
-    )
+    return PodsToPlace(name="main", count=pods, requests={"cpu": cpu, **amounts}, topology=topology)
 
 
-def found(made: ClusterCapacity, asked: PodSetRequest) -> LeafAssignment:
+def found(made: ClusterCapacity, asked: PodsToPlace) -> LeafAssignment:
     outcome = place(Placer(made.flavors["f"], _ON), [asked])["main"]
     assert isinstance(outcome, LeafAssignment), outcome.message
     return outcome
@@ -69,7 +67,7 @@ def cpu_ms(action: Callable[[], object], times: int = 1) -> float:
 def fragment(made: ClusterCapacity, nodes: int) -> None:
     """Use another amount of memory on each node, so that no two have the same free capacity."""
     for index in range(nodes):
-        usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain([f"n{index:06}"], 1),))
+        usage = LeafAssignment(levels=(HOSTNAME,), domains=(AssignedDomain([f"n{index:06}"], 1),))
         made.charge("f", usage, {"memory": index + 1})
 
 

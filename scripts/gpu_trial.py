@@ -30,7 +30,7 @@ from kuota.api.manifest_yaml import load_all
 from kuota.cli.kinds import resource_for
 from kuota.cli.session import Session, opened
 from kuota.kube.config import from_kubeconfig
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import key_of
 from kuota.runner.inventory import GPU, found_gpus
 from kuota.up.demo import EventType, Expectation, TimedEvent
@@ -134,7 +134,7 @@ class Trial:
         resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
         assert resource is not None
         await self._session.client.patch(
-            resource, key_of(obj), obj, kind=Patch.APPLY, validation="Strict"
+            resource, key_of(obj), obj, kind=PatchType.APPLY, validation="Strict"
         )
 
     def _kuota(self, *arguments: str) -> str:

@@ -50,7 +50,7 @@ def raise_descriptor_limit() -> ConnectionLimits:
     return ConnectionLimits(total, min(512, max(32, total // 8)), total * 3 // 4)
 
 
-class Connection:
+class AcceptedConnection:
     """One accepted connection. `abort` closes it at once; its transport sets it."""
 
     def __init__(self, peer: str, abort: Callable[[], object] = lambda: None) -> None:
@@ -66,8 +66,8 @@ class Connections:
         self.limits = limits or ConnectionLimits()
         self.counts: Counter[str] = Counter()
         """Connections that were closed or rejected since the start, by reason."""
-        self._anonymous: dict[Connection, None] = {}
-        self._known: dict[Connection, None] = {}
+        self._anonymous: dict[AcceptedConnection, None] = {}
+        self._known: dict[AcceptedConnection, None] = {}
         self._per_peer: Counter[str] = Counter()
         self._per_user: Counter[str] = Counter()
 
@@ -79,7 +79,7 @@ class Connections:
         """The number of connections without valid credentials."""
         return len(self._anonymous)
 
-    def admit(self, new: Connection) -> bool:
+    def admit(self, new: AcceptedConnection) -> bool:
         """Add an accepted connection; closes others if it must. False if it must be rejected."""
         crowded = self._per_peer[new.peer] >= self.limits.per_peer
         if crowded and not self._evict("peer_limit", new.peer):
@@ -93,7 +93,7 @@ class Connections:
         self._per_peer[new.peer] += 1
         return True
 
-    def authenticated(self, connection: Connection, user: str) -> bool:
+    def authenticated(self, connection: AcceptedConnection, user: str) -> bool:
         """Record the user of a connection. False if the user has too many connections."""
         if connection.user == user:
             return True
@@ -110,7 +110,7 @@ class Connections:
         connection.user = user
         return True
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: AcceptedConnection) -> None:
         """Remove a connection. Does nothing if it was removed before."""
         if connection in self._anonymous:
             del self._anonymous[connection]

@@ -23,7 +23,7 @@ import msgspec
 from aiohttp import web
 
 from kuota.api.status import failure_status
-from kuota.connections import Connection, Connections
+from kuota.connections import AcceptedConnection, Connections
 from kuota.failures import report
 from kuota.socket_owner import owner
 
@@ -100,13 +100,17 @@ def _named(host: str, port: int) -> socket.socket:
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class HttpConnection(web.RequestHandler):
+class HttpServerConnection(web.RequestHandler):
     """The HTTP protocol on one connection, which is `entry` in `connections`."""
 
     __slots__ = ("_connections", "_deadline", "entry")
 
     def __init__(
-        self, server: web.Server, entry: Connection, connections: Connections, **options: Any
+        self,
+        server: web.Server,
+        entry: AcceptedConnection,
+        connections: Connections,
+        **options: Any,
     ) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
         self.entry = entry
@@ -122,11 +126,6 @@ class HttpConnection(web.RequestHandler):
         self._end_deadline()
         self._connections.closed(self.entry)
         super().connection_lost(exc)
-
-    @property
-    def has_deadline(self) -> bool:
-        """Whether the connection is closed soon, unless its client proves to be a user."""
-        return self._deadline is not None
 
     def received_request(self) -> None:
         """Keep the connection open: its client sends requests, and this server knows no users."""
@@ -175,8 +174,8 @@ class HttpConnection(web.RequestHandler):
 class Listeners:
     """Passes requests from any of its sockets to `answer`. `options` are aiohttp's.
 
-    With `authenticates`, `answer` calls `HttpConnection.authenticated`, and connections without a
-    user are closed after FIRST_REQUEST_S.
+    With `authenticates`, `answer` calls `HttpServerConnection.authenticated`, and connections
+    without a user are closed after FIRST_REQUEST_S.
     """
 
     def __init__(
@@ -264,7 +263,7 @@ class Listeners:
         loop.call_later(_PAUSE_S, resume)
 
     def _admit(self, peer: socket.socket, tls: ssl.SSLContext | None) -> None:
-        entry = Connection(peer_name(peer))
+        entry = AcceptedConnection(peer_name(peer))
         if not self.connections.admit(entry):
             peer.close()
             return
@@ -277,14 +276,14 @@ class Listeners:
         task.add_done_callback(lambda done: peer.close() if done.cancelled() else None)
 
     async def _serve(
-        self, peer: socket.socket, tls: ssl.SSLContext | None, entry: Connection
+        self, peer: socket.socket, tls: ssl.SSLContext | None, entry: AcceptedConnection
     ) -> None:
         """Start HTTP on an accepted connection, after the TLS handshake."""
         loop = asyncio.get_running_loop()
         timeout_s = HANDSHAKE_S if tls is not None else None
 
-        def protocol() -> HttpConnection:
-            return HttpConnection(self._server, entry, self.connections, **self._options)
+        def protocol() -> HttpServerConnection:
+            return HttpServerConnection(self._server, entry, self.connections, **self._options)
 
         try:
             await loop.connect_accepted_socket(
@@ -321,7 +320,7 @@ async def _answered(
     answer: Answer, authenticates: bool, request: web.BaseRequest
 ) -> web.StreamResponse:
     """The answer, or a bare 500 for a request that no code could answer."""
-    if not authenticates and isinstance(request.protocol, HttpConnection):
+    if not authenticates and isinstance(request.protocol, HttpServerConnection):
         request.protocol.received_request()
     try:
         return await answer(request)

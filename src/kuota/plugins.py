@@ -16,7 +16,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 
 from kuota.bridge.jobs.kind import JobKind
-from kuota.bridge.jobs.registry import ALL, Registry
+from kuota.bridge.jobs.registry import ALL, JobKindRegistry
 from kuota.control.checks import registry as checks
 from kuota.control.checks.controller import CheckController
 
@@ -28,7 +28,7 @@ class PluginError(Exception):
     """A package declares a job kind or a controller that cannot be used."""
 
 
-def load_job_kinds(registry: Registry = ALL) -> None:
+def load_job_kinds(registry: JobKindRegistry = ALL) -> None:
     """Add the job kinds of all installed packages. Raises PluginError.
 
     A process that starts without a kind that an administrator has installed would let its jobs run
@@ -37,7 +37,7 @@ def load_job_kinds(registry: Registry = ALL) -> None:
     _load(JOB_KINDS, "job kind", lambda entry: _add_kind(entry, registry))
 
 
-def load_check_controllers(registry: checks.Registry = checks.OWN) -> None:
+def load_check_controllers(registry: checks.CheckControllerRegistry = checks.OWN) -> None:
     """Add the admission check controllers of all installed packages. Raises PluginError.
 
     Without its controller a check admits nothing, so one that cannot be loaded is an error.
@@ -54,14 +54,14 @@ def _load(group: str, what: str, add: Callable[[EntryPoint], None]) -> None:
             raise PluginError(f"{package}: {what} {each.name} = {each.value}: {error}") from error
 
 
-def _add_controller(entry: EntryPoint, registry: checks.Registry) -> None:
+def _add_controller(entry: EntryPoint, registry: checks.CheckControllerRegistry) -> None:
     controller = entry.load()()
     if not isinstance(controller, CheckController):
         raise TypeError("is not a subclass of kuota.control.checks.controller.CheckController")
     registry.add(controller)
 
 
-def _add_kind(entry: EntryPoint, registry: Registry) -> None:
+def _add_kind(entry: EntryPoint, registry: JobKindRegistry) -> None:
     kind = entry.load()()
     if not isinstance(kind, JobKind):
         raise TypeError("is not a subclass of kuota.bridge.jobs.kind.JobKind")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kuota.api.base import Json
 from kuota.api.convert import convert
-from kuota.api.topology_codec import Domain, compact, expand
+from kuota.api.topology_codec import AssignedDomain, compact, expand
 
 NAMES = st.text("abc-0", min_size=1, max_size=6)
 LEVELS = st.sampled_from([["kubernetes.io/hostname"], ["rack"], ["rack", "kubernetes.io/hostname"]])
@@ -136,6 +136,6 @@ def test_a_second_round_trip_changes_nothing_more(workload: Json) -> None:
 def test_compact_assignments_expand_to_what_went_in(
     levels: list[str], rows: list[tuple[list[str], int]], by_prefix: bool
 ) -> None:
-    places = [Domain(values, count) for values, count in rows]
+    places = [AssignedDomain(values, count) for values, count in rows]
     stored = compact(levels, places, by_prefix)
     assert places == expand(stored)

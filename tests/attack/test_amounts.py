@@ -19,7 +19,7 @@ from attack.test_quota import holding, play, refused
 from attack.test_volumes import CRON_JOBS, JOBS, PODS, faulty_fields
 from kuota.api.base import Json, Key
 from kuota.kube import resources
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.runner.devices import DeviceAllocations
 from server.served import Local, job, namespace, pod
 
@@ -223,7 +223,7 @@ def test_a_running_pod_cannot_be_resized_or_extended(tmp_path: Path) -> None:
         (before,) = machine.pods()
         key = Key(TEAM, before["metadata"]["name"])
         for subresource, body in changes(before):
-            for kind in (Patch.MERGE, Patch.STRATEGIC):
+            for kind in (PatchType.MERGE, PatchType.STRATEGIC):
                 await refused(
                     machine.ann.patch(resources.PODS, key, body, kind=kind, subresource=subresource)
                 )

@@ -14,7 +14,7 @@ import pytest
 
 from attack.members import job, join
 from attack.raw import Target, answer, closed, memory_mib, status_of, target, until
-from kuota.connections import Connection, ConnectionLimits, Connections
+from kuota.connections import AcceptedConnection, ConnectionLimits, Connections
 from up.machine import Machine, running
 
 MAPS = "/api/v1/namespaces/vision/configmaps"
@@ -110,19 +110,19 @@ def test_a_watch_that_is_not_read_does_not_grow_the_server(
 def test_the_oldest_anonymous_connection_of_the_busiest_peer_makes_room() -> None:
     gone: list[str] = []
     connections = Connections(ConnectionLimits(total=40, per_user=4, per_peer=30))
-    first = Connection("1.1.1.1", lambda: gone.append("first"))
+    first = AcceptedConnection("1.1.1.1", lambda: gone.append("first"))
     assert connections.admit(first)
     for at in range(9):
-        each = Connection("2.2.2.2", lambda at=at: gone.append(f"flood {at}"))  # type: ignore[misc]
+        each = AcceptedConnection("2.2.2.2", lambda at=at: gone.append(f"flood {at}"))  # type: ignore[misc]
         assert connections.admit(each)
-    assert connections.admit(Connection("3.3.3.3"))
+    assert connections.admit(AcceptedConnection("3.3.3.3"))
     assert ["flood 0"] == gone
     assert connections.authenticated(first, "ann")
 
 
 def test_a_user_has_a_limited_number_of_connections() -> None:
     connections = Connections(ConnectionLimits(total=40, per_user=2, per_peer=30))
-    lines = [Connection("1.1.1.1") for _ in range(3)]
+    lines = [AcceptedConnection("1.1.1.1") for _ in range(3)]
     assert all(map(connections.admit, lines))
     assert [True, True, False] == [connections.authenticated(each, "ann") for each in lines]
     connections.closed(lines[0])
@@ -136,11 +136,11 @@ def test_a_user_has_a_limited_number_of_connections() -> None:
 def test_a_peer_with_authenticated_connections_only_is_rejected_at_its_limit() -> None:
     connections = Connections(ConnectionLimits(total=40, per_user=9, per_peer=3))
     for at in range(3):
-        line = Connection("1.1.1.1")
+        line = AcceptedConnection("1.1.1.1")
         assert connections.admit(line)
         assert connections.authenticated(line, f"user {at}")
-    assert not connections.admit(Connection("1.1.1.1"))
-    assert connections.admit(Connection("2.2.2.2"))
+    assert not connections.admit(AcceptedConnection("1.1.1.1"))
+    assert connections.admit(AcceptedConnection("2.2.2.2"))
 
 
 def test_connections_of_one_user_beyond_the_limit_get_a_status(

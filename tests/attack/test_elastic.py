@@ -9,7 +9,7 @@ from attack.enforced import Enforced, holder
 from attack.test_quota import patched, play
 from kuota.api.base import Json, Key
 from kuota.api.rules.metadata import ELASTIC_JOB
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS
 
 TWO = 2
@@ -28,7 +28,7 @@ async def _quota_of_two(machine: Enforced) -> None:
             resource["nominalQuota"] = str(TWO)
     key = Key("", queue["metadata"]["name"])
     body = {"spec": {"resourceGroups": [group]}}
-    await machine.root.patch(CLUSTER_QUEUES, key, body, kind=Patch.MERGE)
+    await machine.root.patch(CLUSTER_QUEUES, key, body, kind=PatchType.MERGE)
     machine.quota = TWO
 
 

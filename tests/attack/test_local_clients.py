@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from kuota.connections import Connection, ConnectionLimits, Connections
+from kuota.connections import AcceptedConnection, ConnectionLimits, Connections
 from kuota.listening import peer_name
 from kuota.socket_owner import owner
 
@@ -75,8 +75,8 @@ def test_other_connections_have_no_local_owner() -> None:
 def test_silent_connections_of_a_user_do_not_close_those_of_others() -> None:
     gone: list[str] = []
     connections = Connections(ConnectionLimits(total=40, per_user=4, per_peer=30))
-    first = Connection("uid 1000", lambda: gone.append("first"))
+    first = AcceptedConnection("uid 1000", lambda: gone.append("first"))
     assert connections.admit(first)
     for at in range(50):
-        assert connections.admit(Connection("uid 1001", lambda at=at: gone.append(str(at))))  # type: ignore[misc]
+        assert connections.admit(AcceptedConnection("uid 1001", lambda at=at: gone.append(str(at))))  # type: ignore[misc]
     assert "first" not in gone

@@ -28,7 +28,7 @@ from attack.enforced import (
 from attack.test_quota import QUEUE, play, refused, waits
 from kuota.api.base import Json, Key
 from kuota.kube.errors import NotFound
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import JOBS, PODS, Resource
 
 CREATED_FOR, CHARGED_TO = "kuota.dev/created-for", "kuota.dev/charged-to"
@@ -88,7 +88,7 @@ def test_ownership_of_an_admitted_job_cannot_be_forged(
         # The controller deletes it, unless the member is faster.
         with suppress(NotFound):
             mark = {"metadata": {"annotations": {CREATED_FOR: owner["metadata"]["uid"]}}}
-            stored = await machine.ann.patch(JOBS, Key(TEAM, "attempt"), mark, kind=Patch.MERGE)
+            stored = await machine.ann.patch(JOBS, Key(TEAM, "attempt"), mark, kind=PatchType.MERGE)
             assert CREATED_FOR not in stored["metadata"].get("annotations", {})
         await waits(machine, "attempt")
 
@@ -99,7 +99,7 @@ def test_a_job_set_starts_no_more_pods_than_were_admitted(tmp_path: Path) -> Non
     async def story(machine: Enforced) -> None:
         await holding(machine, JOB_SETS, job_set(), "set-a-0")
         for body in ({"spec": {"parallelism": 3}}, {"metadata": {"ownerReferences": None}}):
-            await machine.ann.patch(JOBS, Key(TEAM, "set-a-0"), body, kind=Patch.MERGE)
+            await machine.ann.patch(JOBS, Key(TEAM, "set-a-0"), body, kind=PatchType.MERGE)
             await machine.settle()
             assert machine.held() <= 1
         await machine.ann.delete(JOBS, Key(TEAM, "set-a-0"), propagation="Background")
@@ -116,12 +116,12 @@ def test_a_running_job_set_cannot_grow_or_change_its_pods(tmp_path: Path) -> Non
         changed = deepcopy(jobs)
         changed[0]["template"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["true"]
         body: Json = {"spec": {"replicatedJobs": changed}}
-        said = await refused(machine.ann.patch(JOB_SETS, key, body, kind=Patch.MERGE))
+        said = await refused(machine.ann.patch(JOB_SETS, key, body, kind=PatchType.MERGE))
         assert "immutable while the job is not suspended" in said
         # It is suspended, and waits for quota for all of its pods.
         jobs[0]["replicas"] = 3
         body = {"spec": {"replicatedJobs": jobs}}
-        await machine.ann.patch(JOB_SETS, key, body, kind=Patch.MERGE)
+        await machine.ann.patch(JOB_SETS, key, body, kind=PatchType.MERGE)
         await machine.settle()
         assert machine.held() <= 1
 
@@ -157,7 +157,7 @@ def test_members_cannot_say_what_a_pod_is_charged_to(tmp_path: Path) -> None:
         key = Key(TEAM, pod["metadata"]["name"])
         for value in (None, forged[CHARGED_TO]):
             body: dict[str, Any] = {"metadata": {"annotations": {CHARGED_TO: value}}}
-            stored = await machine.ann.patch(PODS, key, body, kind=Patch.MERGE)
+            stored = await machine.ann.patch(PODS, key, body, kind=PatchType.MERGE)
             assert notes[CHARGED_TO] == stored["metadata"]["annotations"][CHARGED_TO]
         await machine.ann.create(JOBS, holder("attempt"))
         await waits(machine, "attempt")
@@ -198,7 +198,7 @@ def test_a_runtime_cannot_give_a_running_train_job_more(tmp_path: Path) -> None:
         container["resources"] = {"limits": amounts, "requests": amounts}
         more = {"spec": runtime["spec"]}
         key = Key(TEAM, "runtime")
-        await machine.ann.patch(TRAINING_RUNTIMES, key, more, kind=Patch.MERGE)
+        await machine.ann.patch(TRAINING_RUNTIMES, key, more, kind=PatchType.MERGE)
         machine.let_end(pod)
         await machine.settle()
         assert machine.held() <= 1

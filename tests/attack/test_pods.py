@@ -17,7 +17,7 @@ from attack.enforced import TEAM, Enforced, holder
 from attack.test_quota import QUEUE, holding, play, refused
 from kuota.api.base import Json, Key
 from kuota.kube.errors import ApiError
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import JOBS, PODS, WORKLOADS
 from kuota.up.charges import CHARGED_TO
 
@@ -63,7 +63,9 @@ async def create(machine: Enforced, *pods: Json) -> None:
         await machine.ann.create(PODS, each)
 
 
-async def patch(machine: Enforced, name: str, body: Json, kind: Patch = Patch.MERGE) -> Json:
+async def patch(
+    machine: Enforced, name: str, body: Json, kind: PatchType = PatchType.MERGE
+) -> Json:
     return await machine.ann.patch(PODS, Key(TEAM, name), body, kind=kind)
 
 
@@ -187,38 +189,38 @@ def test_a_pod_beyond_the_quota_waits(tmp_path: Path, attempt: str) -> None:
     play(tmp_path, story)
 
 
-CHANGES: dict[str, tuple[Json, Patch]] = {
-    "removes the gate": ({"spec": {"schedulingGates": None}}, Patch.MERGE),
+CHANGES: dict[str, tuple[Json, PatchType]] = {
+    "removes the gate": ({"spec": {"schedulingGates": None}}, PatchType.MERGE),
     "removes the gate from the list": (
         {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}},
-        Patch.STRATEGIC,
+        PatchType.STRATEGIC,
     ),
-    "is no longer managed": ({"metadata": {"labels": {MANAGED: None}}}, Patch.MERGE),
+    "is no longer managed": ({"metadata": {"labels": {MANAGED: None}}}, PatchType.MERGE),
     "joins a group": (
         {"metadata": {"labels": {GROUP: "other"}, "annotations": {TOTAL: "9"}}},
-        Patch.MERGE,
+        PatchType.MERGE,
     ),
-    "changes its role": ({"metadata": {"annotations": {ROLE: "small"}}}, Patch.MERGE),
+    "changes its role": ({"metadata": {"annotations": {ROLE: "small"}}}, PatchType.MERGE),
     "requests less": (
         {"spec": {"containers": [{"name": "main", "resources": {"limits": {GPU: 0}}}]}},
-        Patch.STRATEGIC,
+        PatchType.STRATEGIC,
     ),
     "requests more": (
         {"spec": {"containers": [{"name": "main", "resources": {"limits": {GPU: 4}}}]}},
-        Patch.STRATEGIC,
+        PatchType.STRATEGIC,
     ),
-    "gets a node": ({"spec": {"nodeName": "here"}}, Patch.MERGE),
+    "gets a node": ({"spec": {"nodeName": "here"}}, PatchType.MERGE),
     "gets an owner": (
         {
             "metadata": {
                 "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]
             }
         },
-        Patch.MERGE,
+        PatchType.MERGE,
     ),
     "gets an ephemeral container": (
         {"spec": {"ephemeralContainers": [{"name": "x", "image": "none"}]}},
-        Patch.MERGE,
+        PatchType.MERGE,
     ),
 }
 
@@ -235,7 +237,7 @@ def test_a_waiting_pod_cannot_be_changed_into_a_running_one(tmp_path: Path, chan
                     PODS,
                     Key(TEAM, "plain"),
                     CHANGES[change][0],
-                    kind=Patch.MERGE,
+                    kind=PatchType.MERGE,
                     subresource=below,
                 )
         await machine.settle()

@@ -20,7 +20,7 @@ from attack.enforced import TEAM, Enforced, enforced, holder
 from attack.members import job
 from kuota.api.base import Json, Key
 from kuota.kube.errors import ApiError, KubeError
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     CRON_JOBS,
@@ -51,7 +51,7 @@ async def refused(attempt: Awaitable[Any]) -> str:
 
 async def patched(machine: Enforced, name: str, **fields: Any) -> Json:
     """Patch a Job as the member."""
-    return await machine.ann.patch(JOBS, Key(TEAM, name), fields, kind=Patch.MERGE)
+    return await machine.ann.patch(JOBS, Key(TEAM, name), fields, kind=PatchType.MERGE)
 
 
 async def holding(machine: Enforced, name: str = "holder") -> None:
@@ -74,10 +74,10 @@ def test_members_leave_the_owner_of_a_pod_alone(tmp_path: Path) -> None:
         nothing: list[Json] = []
         for owners in (None, nothing):
             lost: Json = {"metadata": {"ownerReferences": owners}}
-            said = await refused(machine.ann.patch(PODS, key, lost, kind=Patch.MERGE))
+            said = await refused(machine.ann.patch(PODS, key, lost, kind=PatchType.MERGE))
             assert "which Job is charged" in said
         kept = {"metadata": {"labels": {"note": "mine"}, "finalizers": None}}
-        await machine.ann.patch(PODS, key, kept, kind=Patch.MERGE)
+        await machine.ann.patch(PODS, key, kept, kind=PatchType.MERGE)
         await machine.settle()
         assert (1, 1) == (machine.held(), len(machine.pods()))
 
@@ -132,7 +132,7 @@ def test_a_second_job_waits_and_cannot_be_resumed(
         assert "spec.suspend is set by the queue" in said
         assert "spec.suspend" in await refused(
             machine.root.patch(
-                JOBS, Key(TEAM, "attempt"), {"spec": {"suspend": None}}, kind=Patch.MERGE
+                JOBS, Key(TEAM, "attempt"), {"spec": {"suspend": None}}, kind=PatchType.MERGE
             )
         )
         await waits(machine, "attempt")
@@ -198,7 +198,9 @@ def test_members_do_not_write_workloads(tmp_path: Path) -> None:
             ({"metadata": {"finalizers": None}}, ""),
         ):
             await refused(
-                machine.ann.patch(WORKLOADS, key, body, kind=Patch.MERGE, subresource=subresource)
+                machine.ann.patch(
+                    WORKLOADS, key, body, kind=PatchType.MERGE, subresource=subresource
+                )
             )
         await refused(machine.ann.delete(WORKLOADS, key))
         await refused(machine.ann.create(WORKLOADS, deepcopy(workload)))
@@ -282,13 +284,13 @@ def test_an_evicted_job_is_charged_through_its_grace_period(
             (workload,) = machine.workloads()
             key = Key(TEAM, workload["metadata"]["name"])
             off = {"spec": {"active": False}}
-            await machine.root.patch(WORKLOADS, key, off, kind=Patch.MERGE)
+            await machine.root.patch(WORKLOADS, key, off, kind=PatchType.MERGE)
         else:
             await machine.admin.create(
                 WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 100}
             )
             lower = {"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}}
-            await machine.admin.patch(CLUSTER_QUEUES, Key("", TEAM), lower, kind=Patch.MERGE)
+            await machine.admin.patch(CLUSTER_QUEUES, Key("", TEAM), lower, kind=PatchType.MERGE)
             urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "urgent"
         await machine.ann.create(JOBS, urgent)
         await waits(machine, "urgent")
@@ -309,7 +311,9 @@ def test_an_admin_cannot_release_quota_that_is_in_use(tmp_path: Path) -> None:
             ({"status": {"conditions": [_finished()]}}, "status"),
         ):
             said = await refused(
-                machine.root.patch(WORKLOADS, key, body, kind=Patch.MERGE, subresource=subresource)
+                machine.root.patch(
+                    WORKLOADS, key, body, kind=PatchType.MERGE, subresource=subresource
+                )
             )
             assert "still use its quota" in said
         await machine.ann.create(JOBS, holder("attempt"))
@@ -347,7 +351,7 @@ def test_the_quota_of_running_pods_is_not_reclaimed(tmp_path: Path) -> None:
             "flavors": [{"name": "default", "resources": [nominal]}],
         }
         more = {"spec": {"resourceGroups": [group]}}
-        await machine.admin.patch(CLUSTER_QUEUES, Key("", TEAM), more, kind=Patch.MERGE)
+        await machine.admin.patch(CLUSTER_QUEUES, Key("", TEAM), more, kind=PatchType.MERGE)
         machine.quota = 2
         script = 'test "$JOB_COMPLETION_INDEX" = 0 || while :; do sleep 0.1; done'
         some = job("some", ["sh", "-c", script])

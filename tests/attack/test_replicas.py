@@ -12,7 +12,7 @@ from attack.enforced import DEPLOYMENTS, STATEFUL_SETS, TEAM, Enforced, holder
 from attack.test_pods import GPU, PARENT, pod, runs, stored, waiting
 from attack.test_quota import QUEUE, holding, play, refused
 from kuota.api.base import Json, Key
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import PODS, Resource
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def ready(machine: Enforced, kind: Resource) -> int:
 
 
 async def patch(machine: Enforced, kind: Resource, body: Json) -> None:
-    await machine.ann.patch(kind, Key(TEAM, "web"), body, kind=Patch.MERGE)
+    await machine.ann.patch(kind, Key(TEAM, "web"), body, kind=PatchType.MERGE)
 
 
 def test_a_deployment_runs_as_many_pods_as_there_is_quota(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_replicas_beyond_the_quota_wait(
         name = pods(machine)[0]["metadata"]["name"]
         for gates in (None, [{"name": "mine"}]):
             body: dict[str, Any] = {"spec": {"schedulingGates": gates}}
-            await refused(machine.ann.patch(PODS, Key(TEAM, name), body, kind=Patch.MERGE))
+            await refused(machine.ann.patch(PODS, Key(TEAM, name), body, kind=PatchType.MERGE))
         assert 1 == machine.held()
 
     play(tmp_path, story)

@@ -16,7 +16,7 @@ from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.lifecycle import reconcile_workload
-from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, WorkloadView
+from kuota.bridge.lifecycle_view import JobPassInput, LifecycleConfig, WorkloadPassInput
 from kuota.engine import model
 
 LOCAL = model.LocalQueue(key=Key("ml", "main"), cluster_queue="gpus")
@@ -70,7 +70,9 @@ def passed(
         "cluster_queue_active": True,
     }
     stored = StoredWorkload.of(msgspec.to_builtins(obj))
-    shown = WorkloadView(stored=stored, config=config or LifecycleConfig(), **{**known, **view})
+    shown = WorkloadPassInput(
+        stored=stored, config=config or LifecycleConfig(), **{**known, **view}
+    )
     return Outcome(obj, reconcile_workload(shown, now))
 
 
@@ -86,5 +88,5 @@ def worked(
     chosen = config or LifecycleConfig(gates=Gates.of(gates or {}, check=False))
     stored = tuple(StoredWorkload.of(msgspec.to_builtins(each)) for each in workloads)
     known: dict[str, Any] = {"namespace": {}, "workloads": stored}
-    shown = JobView(key=Key("ml", "train"), job=job, config=chosen, **{**known, **view})
+    shown = JobPassInput(key=Key("ml", "train"), job=job, config=chosen, **{**known, **view})
     return Outcome(workloads[0] if workloads else Workload(), reconcile_job(shown, now))

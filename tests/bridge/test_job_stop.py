@@ -7,7 +7,7 @@ from kuota.api.base import Json, Key
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Patch, StatusPatch
 from kuota.bridge.job_pass.steps import reconcile_job
-from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
+from kuota.bridge.lifecycle_view import JobPassInput, LifecycleConfig
 
 STOPPING = "kueue.x-k8s.io/stopping"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -59,7 +59,7 @@ def _workload() -> StoredWorkload:
 
 
 def _effects(job: Json) -> tuple[Effect, ...]:
-    view = JobView(
+    view = JobPassInput(
         key=Key("ml", "train"),
         job=job,
         workloads=(_workload(),),

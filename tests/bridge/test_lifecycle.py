@@ -17,7 +17,7 @@ from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.lifecycle_reason import cluster_obstacle, local_obstacle
-from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
+from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadPassInput
 from kuota.engine.model import CheckRule, ConcurrentAdmission
 
 SHORT = LifecycleConfig(timeout_s=60, recovery_timeout_s=30, backoff=Backoff(base=60, cap=3600))
@@ -367,7 +367,7 @@ class TestConcurrentAdmission:
 
 def test_messages_name_the_queue_that_is_missing() -> None:
     def said(obj: dict[str, Any]) -> list[str]:
-        view = WorkloadView(stored=StoredWorkload.of(obj), config=LifecycleConfig())
+        view = WorkloadPassInput(stored=StoredWorkload.of(obj), config=LifecycleConfig())
         found = (local_obstacle(view), cluster_obstacle(view))
         return [each[1] for each in found if each is not None]
 

@@ -14,7 +14,7 @@ from kuota.api.merge_patch import merged
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.lifecycle_variants import reconcile_variants
-from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsView
+from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsPassInput
 from kuota.engine.model import ClusterQueue, ConcurrentAdmission, ResourceGroup
 
 PARENT = "kueue.x-k8s.io/concurrent-admission-parent"
@@ -71,7 +71,7 @@ def _variant(flavor: str, *conditions: Json, uid: str = "uid-job-p-1a2b3", **mor
 class VariantResult:
     """A pass over a parent and its variants, and these as they are after it, by name."""
 
-    def __init__(self, view: VariantsView, now: float) -> None:
+    def __init__(self, view: VariantsPassInput, now: float) -> None:
         self.result: PassResult = reconcile_variants(view, now)
         stored = [*view.variants, *([view.parent] if view.parent is not None else [])]
         self.after = {each.key: each.json for each in stored}
@@ -124,7 +124,7 @@ def _passed(
     known: dict[str, Any] = {"queue": queue or _queue(), **view}
     relatives = tuple(StoredWorkload.of(each) for each in variants)
     return VariantResult(
-        VariantsView(parent=stored, variants=relatives, config=config, **known), now
+        VariantsPassInput(parent=stored, variants=relatives, config=config, **known), now
     )
 
 
@@ -168,7 +168,7 @@ def test_variants_finish_as_their_parent_does() -> None:
 
 
 def test_in_a_queue_that_is_not_there_nothing_is_done() -> None:
-    view = VariantsView(
+    view = VariantsPassInput(
         parent=StoredWorkload.of(_parent()), variants=(StoredWorkload.of(_variant("a")),)
     )
     assert () == reconcile_variants(view, NOON).effects

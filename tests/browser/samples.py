@@ -114,7 +114,7 @@ def pending_queue(count: int) -> shapes.QueueModel:
 
 def workload() -> shapes.WorkloadModel:
     other = shapes.Ref(kind="Workload", name="pretrain", namespace="research")
-    steps = shapes.Step
+    steps = shapes.TimelineStep
     return shapes.WorkloadModel(
         row=row(1, LiveState.PREEMPTED),
         job=shapes.Ref(kind="Job", name="train-0001", namespace="vision"),
@@ -235,7 +235,7 @@ def _domain(
     name: str, level: str, placed: float, total: float, *children: shapes.DomainNode
 ) -> shapes.DomainNode:
     owner = shapes.Ref(kind="Workload", name="job-0001", namespace="vision")
-    content = shapes.Content(workload=owner, job="train-0001", kind="Job", pods=2)
+    content = shapes.DomainContent(workload=owner, job="train-0001", kind="Job", pods=2)
     return shapes.DomainNode(
         name=name,
         level=level,
@@ -261,7 +261,7 @@ def topology() -> shapes.TopologyModel:
     hosts = [_domain(f"h{at}", "kubernetes.io/hostname", at % 3 * 2, 8) for at in range(8)]
     racks = [_domain(f"rack-{at}", "lab/rack", 4, 16, *hosts[2 * at :][:2]) for at in range(4)]
     blocks = [_domain(f"block-{at}", "lab/block", 8, 32, *racks[2 * at :][:2]) for at in range(2)]
-    flavor = shapes.FlavorTopology(
+    flavor = shapes.FlavorDomains(
         flavor="a100",
         topology="lab",
         levels=["lab/block", "lab/rack", "kubernetes.io/hostname"],

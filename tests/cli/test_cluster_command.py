@@ -23,7 +23,7 @@ from kuota.kube.resources import (
     SECRETS,
     WORKLOADS,
 )
-from kuota.server.auth import Access, Roles
+from kuota.server.auth import AccessAttributes, Roles
 from kuota.server.requests import User
 from kuota.view.clusters import cluster_row
 
@@ -188,11 +188,16 @@ def test_the_role_grants_what_dispatching_needs_and_no_more(cluster: Cluster) ->
 @pytest.mark.parametrize(
     ("access", "allowed"),
     [
-        (Access(verb="create", group="batch", resource="jobs", namespace="vision"), True),
-        (Access(verb="watch", group="kueue.x-k8s.io", resource="workloads"), True),
-        (Access(verb="create", group="kueue.x-k8s.io", resource="workloads", namespace="a"), True),
+        (AccessAttributes(verb="create", group="batch", resource="jobs", namespace="vision"), True),
+        (AccessAttributes(verb="watch", group="kueue.x-k8s.io", resource="workloads"), True),
         (
-            Access(
+            AccessAttributes(
+                verb="create", group="kueue.x-k8s.io", resource="workloads", namespace="a"
+            ),
+            True,
+        ),
+        (
+            AccessAttributes(
                 verb="patch",
                 group="kueue.x-k8s.io",
                 resource="workloads",
@@ -201,15 +206,25 @@ def test_the_role_grants_what_dispatching_needs_and_no_more(cluster: Cluster) ->
             ),
             True,
         ),
-        (Access(verb="get", resource="secrets", namespace="vision"), False),
-        (Access(verb="create", resource="pods", namespace="vision"), False),
-        (Access(verb="create", resource="pods", subresource="exec", namespace="vision"), False),
-        (Access(verb="patch", group="kueue.x-k8s.io", resource="clusterqueues"), False),
-        (Access(verb="patch", resource="namespaces", name="kube-system"), False),
-        (Access(verb="patch", group="batch", resource="jobs", subresource="status"), False),
+        (AccessAttributes(verb="get", resource="secrets", namespace="vision"), False),
+        (AccessAttributes(verb="create", resource="pods", namespace="vision"), False),
+        (
+            AccessAttributes(
+                verb="create", resource="pods", subresource="exec", namespace="vision"
+            ),
+            False,
+        ),
+        (AccessAttributes(verb="patch", group="kueue.x-k8s.io", resource="clusterqueues"), False),
+        (AccessAttributes(verb="patch", resource="namespaces", name="kube-system"), False),
+        (
+            AccessAttributes(verb="patch", group="batch", resource="jobs", subresource="status"),
+            False,
+        ),
     ],
 )
-def test_a_manager_has_the_same_rights_on_one_machine(access: Access, allowed: bool) -> None:
+def test_a_manager_has_the_same_rights_on_one_machine(
+    access: AccessAttributes, allowed: bool
+) -> None:
     manager = User("manager", (MANAGERS, "system:authenticated"))
     assert allowed == Roles(lambda namespace: "").allows(manager, access)
 

@@ -14,8 +14,8 @@ import pytest
 from cli.cluster import Cluster
 from history.focus_rules import faults
 from kuota.history.address import SqliteFile
-from kuota.history.database import HistoryWriter, Progress
-from kuota.history.records import JobRecord, Outcome, Run
+from kuota.history.database import HistoryWriter, RecordingProgress
+from kuota.history.records import JobRecord, RecordedOutcome, Run
 from kuota.up.history_extension import HistoryExtension
 
 GPU = "nvidia.com/gpu"
@@ -36,7 +36,7 @@ def record(team: str, number: int, preempted: bool = False) -> JobRecord:
         runs = (first, second)
     return JobRecord(
         f"{team}{number}", team, f"job-j{number}", "Job", f"j{number}", "gpu", "ann",
-        START - HOUR, runs, end, Outcome.SUCCEEDED, labels={"project": "x"},
+        START - HOUR, runs, end, RecordedOutcome.SUCCEEDED, labels={"project": "x"},
     )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def server(cluster: Cluster, tmp_path: Path) -> Cluster:
     path = SqliteFile(str(tmp_path / "history.db"))
     file = HistoryWriter(path)
     jobs = record("vision", 1, preempted=True), record("speech", 2)
-    file.write(*jobs, progress=Progress("1", NOW))
+    file.write(*jobs, progress=RecordingProgress("1", NOW))
     file.close()
     cluster.api.extensions.append(HistoryExtension(path, lambda: NOW))
     return cluster

@@ -37,7 +37,7 @@ from kuota.kube.resources import (
 )
 from kuota.listening import bound
 from kuota.pki.serving import serving_context
-from kuota.webhook.certificates import ManagedCertificate, Settings
+from kuota.webhook.certificates import CertificateSettings, ManagedCertificate
 from kuota.webhook.injection import MUTATING, VALIDATING
 from kuota.webhook.lookup import InformerLookup
 from kuota.webhook.manifests import configurations
@@ -86,7 +86,7 @@ class Hooked:
         async with self.server.client() as own, self.server.client() as client:
             context = serving_context()
             managed, following = (
-                ManagedCertificate(own, context, Settings(hosts=(HOST,))),
+                ManagedCertificate(own, context, CertificateSettings(hosts=(HOST,))),
                 InformerLookup(own),
             )
             authorizer = AccessReviews(own) if authors else None

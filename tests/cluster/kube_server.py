@@ -22,7 +22,7 @@ import msgspec
 from cluster.kube_certificates import Certificates
 from hang import HANG_S
 from kuota.kube.client import Client
-from kuota.kube.config import Connection, Pem, Secret, User
+from kuota.kube.config import Connection, KubeconfigUser, Pem, Secret
 from kuota.kube.http_client import http_client
 
 """How long a part may take to answer; four seconds are usual."""
@@ -81,7 +81,7 @@ class KubeServer:
         return Connection(
             server=self.url,
             authority=Pem(file=str(self.certificates.authority)),
-            user=User(token=Secret(ADMIN_TOKEN), impersonate=impersonate),
+            user=KubeconfigUser(token=Secret(ADMIN_TOKEN), impersonate=impersonate),
         )
 
     @asynccontextmanager

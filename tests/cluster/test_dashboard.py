@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from cluster.stage import Stage, StageRunner
 from control.objects import cohort, flavor, job, local_queue, queue, workload_class
+from dashboard.observed import pending_rows
 from kuota.api.base import Json
 from kuota.dashboard.actions import Actions
 from kuota.dashboard.models.rows import workload_row
-from kuota.dashboard.models.tree import queue_model, tree_model
+from kuota.dashboard.models.tree import queue_meta, tree_model
 from kuota.dashboard.models.workload import workload_model
 from kuota.dashboard.shapes import (
     ActionName,
     ActionRequest,
-    QueueModel,
-    Step,
+    TimelineStep,
     TreeNode,
     WorkloadModel,
     WorkloadRow,
@@ -72,14 +72,16 @@ class Watched:
         events = self.stage.all(CORE_EVENTS)
         return workload_model(self.stage.workload(name), self.observed, events=events)
 
-    def steps(self, name: str) -> set[Step]:
+    def steps(self, name: str) -> set[TimelineStep]:
         return {each.step for each in self.model(name).timeline}
 
-    def queue(self, name: str) -> QueueModel:
-        rows = [workload_row(each, self.observed) for each in self.observed.workloads.values()]
-        found = queue_model(self.observed, self.stage.names.own(name), rows)
+    def queue(self, name: str) -> TreeNode:
+        found = queue_meta(self.observed, self.stage.names.own(name))
         assert found is not None
-        return found
+        return found.queue
+
+    def pending(self, name: str) -> list[str]:
+        return [each.key for each in pending_rows(self.observed, self.stage.names.own(name))]
 
     def node(self, name: str) -> TreeNode:
         """A cohort of the story."""
@@ -112,18 +114,18 @@ def test_quota_order_and_timelines_are_those_of_the_server(on_stage: StageRunner
         await stage.apply(job("urgent", "2", labels=HIGH))
         await stage.shows(LiveState.PREEMPTED, watched.state, "low")
         await stage.shows(LiveState.ADMITTED, watched.state, "urgent")
-        await stage.shows(3, lambda: len(watched.queue("a").rows))
+        await stage.shows(3, lambda: len(watched.pending("a")))
         line = in_cluster_queue(stage.systems[-1].engine, stage.names.own("a"), PageRequest())
         assert line is not None
-        assert [str(each.workload.key) for each in line] == [
-            each.key for each in watched.queue("a").rows
-        ]
+        assert [str(each.workload.key) for each in line] == watched.pending("a")
         by = watched.row("low").preempted_by
         assert by is not None
         assert stage.workload("urgent")["metadata"]["name"] == by.name
         await stage.shows(1, lambda: len(watched.model("urgent").pods))
-        await stage.holds(lambda: {Step.SUBMITTED, Step.ADMITTED} <= watched.steps("urgent"))
-        assert {Step.SUBMITTED, Step.PREEMPTED} <= watched.steps("low")
+        await stage.holds(
+            lambda: {TimelineStep.SUBMITTED, TimelineStep.ADMITTED} <= watched.steps("urgent")
+        )
+        assert {TimelineStep.SUBMITTED, TimelineStep.PREEMPTED} <= watched.steps("low")
 
     on_stage(scene)
 
@@ -156,14 +158,14 @@ def test_actions_change_workloads_queues_and_priorities(on_stage: StageRunner) -
         assert "held" in await act(ActionName.HOLD, "Workload", named["a"])
         await stage.shows((True, LiveState.DEACTIVATED), _held, watched, "a")
         await stage.shows(LiveState.ADMITTED, watched.state, "b")
-        await stage.holds(lambda: Step.HELD in watched.steps("a"))
-        (held,) = [each for each in watched.model("a").timeline if each.step is Step.HELD]
+        await stage.holds(lambda: TimelineStep.HELD in watched.steps("a"))
+        (held,) = [each for each in watched.model("a").timeline if each.step is TimelineStep.HELD]
         assert "ann" == held.user
         await act(ActionName.RELEASE, "Workload", named["a"])
         await stage.shows((False, LiveState.PENDING), _held, watched, "a")
         await act(ActionName.STOP_QUEUE, "ClusterQueue", stage.names.own("cq"))
-        await stage.shows("Hold", lambda: watched.queue("cq").meta.queue.stop_policy)
-        await stage.holds(lambda: watched.queue("cq").meta.queue.inactive)
+        await stage.shows("Hold", lambda: watched.queue("cq").stop_policy)
+        await stage.holds(lambda: watched.queue("cq").inactive)
 
     on_stage(scene)
 

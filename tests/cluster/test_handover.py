@@ -14,7 +14,7 @@ from kuota.api.base import Json, Key
 from kuota.cli.connect import Failed
 from kuota.cli.handover import HandingOver, alone
 from kuota.kube.lease import Election, Timing
-from kuota.kube.requests import HttpRequest, HttpResponse, Patch, Transport
+from kuota.kube.requests import HttpRequest, HttpResponse, PatchType, Transport
 from kuota.kube.resources import LEASES, WORKLOADS, key_of
 
 KUEUE = "kueue-admission"
@@ -186,7 +186,7 @@ async def _released_by_kueue(stage: Stage, name: str) -> Json:
         WORKLOADS,
         key_of(found),
         applied,
-        kind=Patch.APPLY,
+        kind=PatchType.APPLY,
         manager=KUEUE,
         force=True,
         subresource="status",

@@ -11,7 +11,7 @@ from install.helm import rendered
 from kuota.api.base import Json
 from kuota.install.objects import resource_of
 from kuota.kube.errors import AlreadyExists, NotFound
-from kuota.kube.requests import Patch, WriteOptions
+from kuota.kube.requests import PatchType, WriteOptions
 from kuota.kube.resources import NAMESPACES, key_of
 
 _NAMESPACE = "chart"
@@ -51,7 +51,7 @@ def test_an_api_server_accepts_what_helm_renders(kube: KubeServer) -> None:
             for each in [*every.values(), *database]:
                 try:
                     applied = await admin.patch(
-                        resource_of(each), key_of(each), each, kind=Patch.APPLY, **_DRY_RUN
+                        resource_of(each), key_of(each), each, kind=PatchType.APPLY, **_DRY_RUN
                     )
                 except NotFound:
                     unknown.add(each["kind"])

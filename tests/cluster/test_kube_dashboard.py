@@ -18,7 +18,7 @@ from kuota.api.base import Json, Key
 from kuota.controller.flags import DashboardSettings
 from kuota.install.dashboard import dashboard_rules
 from kuota.kube.client import Client
-from kuota.kube.config import Secret, User
+from kuota.kube.config import KubeconfigUser, Secret
 from kuota.kube.errors import AlreadyExists
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
@@ -105,7 +105,7 @@ def test_a_viewer_sees_what_rbac_allows(kube: KubeServer) -> None:
             await populate(admin)
             viewer, server = await token(admin, MINE, "viewer"), await token(admin, MINE, "server")
             await grant(admin)
-        own = replace(kube.connection(), user=User(token=Secret(server)))
+        own = replace(kube.connection(), user=KubeconfigUser(token=Secret(server)))
         async with cluster_dashboard(own) as dashboard:
             async with dashboard.browser() as browser:
                 url = dashboard.url("api/sign-in")
@@ -159,7 +159,7 @@ def test_logs_of_viewers_behind_a_proxy_are_reviewed(kube: KubeServer) -> None:
             await grant(admin)
             await put(admin, ROLES, "readers", MINE, rules=[rule])
             await put(admin, ROLE_BINDINGS, "readers", MINE, roleRef=ref, subjects=[subject])
-        own = replace(kube.connection(), user=User(token=Secret(server)))
+        own = replace(kube.connection(), user=KubeconfigUser(token=Secret(server)))
         ann = {"X-Remote-User": "ann", "X-Remote-Group": "readers"}
         async with cluster_dashboard(own, wanted) as made, made.browser(tls=tls) as browser:
             # There is no such pod. Who learns that may read its log, and so may the dashboard.

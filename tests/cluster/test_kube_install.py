@@ -24,7 +24,7 @@ from kuota.install.objects import DEPLOYMENTS, objects, resource_of
 from kuota.install.settings import CONTROLLER, NAMESPACE, Settings
 from kuota.kube.client import Client
 from kuota.kube.errors import Forbidden, NotFound
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     CRDS,
@@ -140,7 +140,9 @@ def test_what_somebody_else_manages_is_left_alone_unless_reported(server: Audite
         deployment = next(e for e in objects(Settings()) if e["kind"] == "Deployment")
         theirs = json.loads(json.dumps(deployment))
         theirs["spec"]["template"]["spec"]["containers"][0]["image"] = "kueue:v0.19"
-        await client.patch(NAMESPACES, Key("", NAMESPACE), namespace(NAMESPACE), kind=Patch.APPLY)
+        await client.patch(
+            NAMESPACES, Key("", NAMESPACE), namespace(NAMESPACE), kind=PatchType.APPLY
+        )
         await client.create(DEPLOYMENTS, theirs, manager="kubectl")
 
     conversing(server, others)
@@ -218,7 +220,7 @@ async def _try_quota(ann: Client) -> None:
     more = queue("cq", 1000)
     attempts = (
         ann.patch(CLUSTER_QUEUES, Key("", "cq"), {"spec": more["spec"]}),
-        ann.patch(CLUSTER_QUEUES, Key("", "cq"), more, kind=Patch.APPLY, force=True),
+        ann.patch(CLUSTER_QUEUES, Key("", "cq"), more, kind=PatchType.APPLY, force=True),
         ann.create(CLUSTER_QUEUES, queue("mine", 1000)),
         ann.create(LOCAL_QUEUES, local_queue("other", "mine")),
         ann.patch(LOCAL_QUEUES, Key("team", "main"), {"spec": {"stopPolicy": "None"}}),

@@ -23,7 +23,7 @@ from control.objects import flavor, job, local_queue, queue, workload_class
 from kuota.api.base import Json, Key
 from kuota.api.topology_codec import HOSTNAME, expand
 from kuota.api.workload import TopologyAssignment
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import NODES, PODS, TOPOLOGIES, key_of
 
 RACKS, NODES_PER_RACK, CPUS = 50, 4, 2
@@ -102,7 +102,7 @@ async def _manage(stage: Stage, name: str, managed: bool) -> None:
     """Let KWOK run a node, or stop it."""
     value = {key: each if managed else None for key, each in KWOK.items()}
     body = {"metadata": {"labels": value}}
-    await stage.client.patch(NODES, Key("", name), body, kind=Patch.MERGE)
+    await stage.client.patch(NODES, Key("", name), body, kind=PatchType.MERGE)
 
 
 async def _told(stage: Stage) -> None:

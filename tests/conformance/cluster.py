@@ -19,7 +19,7 @@ from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.outbound import Outbound
 from kuota.engine import model
-from kuota.engine.decisions import Admit, Decision, Evict, Outcome
+from kuota.engine.decisions import Admit, CycleResult, Decision, Evict
 from kuota.engine.engine import Engine
 from kuota.engine.facts import (
     AdmissionFailed,
@@ -119,7 +119,7 @@ class Cluster:
         del self._objects[key]
         self.engine.apply(ObjectDeleted(kind=model.Workload, key=key), self.now)
 
-    def cycle(self) -> Outcome:
+    def cycle(self) -> CycleResult:
         outcome = self.engine.cycle(self.now)
         # Upstream looks at its cache before the watch has brought the effects back.
         self._charged = [k for k in self._objects if self.engine.state.running(k) is not None]

@@ -17,7 +17,7 @@ from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.jobs.ancestor import GroupKind, Lookup, NestingError, NestingTooDeep
 from kuota.bridge.jobs.kind import JobKey, JobKind
 from kuota.bridge.jobs.registry import JOB as BATCH_JOB_KIND
-from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
+from kuota.bridge.lifecycle_view import JobPassInput, LifecycleConfig, ancestor_of
 
 from .case import Json, Run
 from .recorder import convert, whole
@@ -104,7 +104,7 @@ def view_of(
     objects: Iterable[Json],
     config: LifecycleConfig,
     kind: JobKind = BATCH_JOB_KIND,
-) -> JobView:
+) -> JobPassInput:
     """What the reconciler looks at when the API server holds these objects and the job."""
     held = [whole(each) for each in (*objects, *([job] if job is not None else []))]
     look_up = stored(held)
@@ -122,7 +122,7 @@ def view_of(
             above = ancestor_of(job, look_up, workloads_of, config, labels)
     except NestingError as found:
         error = found
-    return JobView(
+    return JobPassInput(
         key=key,
         kind=kind,
         job=job,

@@ -10,7 +10,7 @@ from kuota.api import core, kueue
 from kuota.api.config.duration import Duration
 from kuota.api.core import LimitRange, Namespace, RuntimeClass
 from kuota.api.gates import Gates
-from kuota.api.topology_codec import Domain
+from kuota.api.topology_codec import AssignedDomain
 from kuota.api.workload import Workload
 from kuota.bridge import inbound, inbound_nodes
 from kuota.bridge.inbound_workload import AccountingContext
@@ -169,7 +169,7 @@ def use_nodes(made: ClusterCapacity, usage: Json | None) -> None:
     """Charge pods to domains, by flavor."""
     for name, pods in (usage or {}).items():
         for one in pods:
-            placed = LeafAssignment(domains=(Domain(list(one["values"]), one["count"]),))
+            placed = LeafAssignment(domains=(AssignedDomain(list(one["values"]), one["count"]),))
             made.charge(name, placed, whole(one["singlePodRequests"]))
 
 

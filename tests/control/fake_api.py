@@ -22,7 +22,7 @@ from kuota.api.merge_patch import merged
 from kuota.api.rules import faults
 from kuota.kube.client import Client, Listing
 from kuota.kube.clock import Clock
-from kuota.kube.decoding import Event
+from kuota.kube.decoding import WatchEvent
 from kuota.kube.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound
 from kuota.kube.requests import PatchBody, Selection
 from kuota.kube.resources import ALL, Resource, key_of
@@ -116,7 +116,7 @@ class FakeApi(Client):
         since: str,
         label_selector: str = "",
         **_: Any,
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         sent = int(since)
         if self.compacted:
             self.compacted = False
@@ -129,7 +129,7 @@ class FakeApi(Client):
             for revision, about, type_, obj in self._log[start:]:
                 sent = revision
                 if about == resource and _selected(obj, label_selector):
-                    yield Event(type_, _copy(obj))
+                    yield WatchEvent(type_, _copy(obj))
             if changes is self._news:
                 await changes.wait()
 

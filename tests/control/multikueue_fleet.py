@@ -26,7 +26,7 @@ from kuota.api.gates import Gates
 from kuota.control.system import System
 from kuota.kube.client import Client, Listing
 from kuota.kube.config import Connection
-from kuota.kube.decoding import Event
+from kuota.kube.decoding import WatchEvent
 from kuota.kube.errors import Unreachable
 from kuota.kube.requests import PatchBody, Selection
 from kuota.kube.resources import JOBS, NAMESPACES, WORKLOADS, Resource
@@ -92,7 +92,7 @@ class Line(Client):
 
     async def watch(
         self, resource: Resource, namespace: str | None = None, **options: Any
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         self._check()
         fallen = asyncio.ensure_future(self._fall.wait())
         inner = self._api.watch(resource, namespace, **options)

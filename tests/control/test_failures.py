@@ -12,7 +12,7 @@ from control.stage import Stage, run_scene
 from kuota.api import workload as api
 from kuota.api.base import Key
 from kuota.control.observer import attach_observer
-from kuota.engine.decisions import Outcome
+from kuota.engine.decisions import CycleResult
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact, ObjectStored
 from kuota.engine.model import Workload
@@ -113,7 +113,7 @@ def test_a_fact_that_the_engine_cannot_take_ends_the_system(
 class _Broken:
     """An observer with a bug in each of its methods."""
 
-    def cycle(self, outcome: Outcome, took_s: float) -> None:
+    def cycle(self, outcome: CycleResult, took_s: float) -> None:
         raise RuntimeError("a bug")
 
     def changed(self, old: api.Workload | None, new: api.Workload | None, now: float) -> None:

@@ -14,7 +14,7 @@ from kuota.bridge.jobs.ancestor import owners_of
 from kuota.bridge.jobs.job_webhook import defaulted
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.jobs.pod import PodKind
-from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
+from kuota.bridge.lifecycle_view import JobPassInput, LifecycleConfig
 from kuota.control.reconcile_job import JobReconciler
 from kuota.kube.resources import PODS, RESOURCE_FLAVORS, WORKLOADS
 
@@ -203,7 +203,7 @@ def test_changes_of_many_pods_of_a_group_take_few_passes_and_reports_without_eff
     passes: list[JobKey] = []
     view = JobReconciler.view
 
-    def counted(reconciler: JobReconciler, at: JobKey) -> JobView:
+    def counted(reconciler: JobReconciler, at: JobKey) -> JobPassInput:
         passes.append(at)
         return view(reconciler, at)
 

@@ -16,7 +16,7 @@ from kuota.control.checks.multikueue.cluster_connections import ClusterConnectio
 from kuota.control.checks.multikueue.remote import RemoteClusters
 from kuota.kube.client import Client, Listing
 from kuota.kube.config import Connection
-from kuota.kube.decoding import Event
+from kuota.kube.decoding import WatchEvent
 from kuota.kube.errors import ApiError, KubeError, NotFound, Unreachable
 from kuota.kube.requests import Selection
 from kuota.kube.resources import JOBS, NAMESPACES, Resource
@@ -85,7 +85,7 @@ class Worker(FakeApi):
 
     async def watch(
         self, resource: Resource, namespace: str | None = None, **options: Any
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         fallen = asyncio.ensure_future(self._fall.wait())
         inner = super().watch(resource, namespace, **options)
         try:

@@ -14,7 +14,7 @@ import aiohttp
 from kuota.api.config.defaults import default_configuration
 from kuota.api.gates import Gates
 from kuota.controller.dashboard import DashboardPart
-from kuota.controller.flags import DashboardSettings, Settings
+from kuota.controller.flags import ControllerSettings, DashboardSettings
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.config import Connection
@@ -68,7 +68,7 @@ async def cluster_dashboard(
     connection: Connection, wanted: DashboardSettings | None = None
 ) -> AsyncIterator[ClusterDashboard]:
     """Serve the dashboard of the API server at this connection."""
-    settings = Settings(
+    settings = ControllerSettings(
         config=default_configuration("kueue-system"),
         gates=Gates(),
         connection=connection,

@@ -17,8 +17,8 @@ from dashboard.served import Served, serving
 from kuota.api.base import Key
 from kuota.controller.dashboard import ClusterAccess
 from kuota.controller.flags import DashboardSettings
-from kuota.kube.access import Access, UserInfo
-from kuota.kube.config import Connection, Secret, User
+from kuota.kube.access import AccessRequest, UserInfo
+from kuota.kube.config import Connection, KubeconfigUser, Secret
 from kuota.kube.resources import NAMESPACES
 
 CARL = {"X-Remote-User": "carl", "X-Remote-Group": "vision"}
@@ -32,7 +32,9 @@ def telling(
     """Run a story with a dashboard in front of the embedded server."""
 
     async def work(served: Served) -> None:
-        connection = Connection(server=served.base, user=User(token=Secret("admin-token")))
+        connection = Connection(
+            server=served.base, user=KubeconfigUser(token=Secret("admin-token"))
+        )
         async with cluster_dashboard(connection, wanted) as dashboard:
             await story(dashboard, served)
 
@@ -187,7 +189,7 @@ def test_the_log_of_a_token_is_never_read_with_the_power_of_the_dashboard() -> N
 def test_a_proxied_user_gets_explanations_after_a_review(monkeypatch: pytest.MonkeyPatch) -> None:
     allows = ClusterAccess.allows
 
-    async def stricter(access: ClusterAccess, user: UserInfo, wanted: Access) -> bool:
+    async def stricter(access: ClusterAccess, user: UserInfo, wanted: AccessRequest) -> bool:
         """Explanations are not for carl."""
         denied = user.name == "carl" and wanted.subresource == "explanation"
         return not denied and await allows(access, user, wanted)

@@ -11,7 +11,13 @@ import yaml
 
 from kuota.api.gates import Gate
 from kuota.control.parts import DEFAULT, Part
-from kuota.controller.flags import Flags, Rejected, Settings, chosen_connection, settings
+from kuota.controller.flags import (
+    ControllerSettings,
+    Flags,
+    InvalidSettings,
+    chosen_connection,
+    settings,
+)
 from kuota.history.address import SqliteFile
 from kuota.kube.errors import ConfigError
 
@@ -27,14 +33,14 @@ class ControllerFiles:
         self.kubeconfig = self._written("kubeconfig", _kubeconfig("https://named:6443"))
         self.account = folder / "account"
 
-    def settings(self, config: object = None, **flags: object) -> Settings:
+    def settings(self, config: object = None, **flags: object) -> ControllerSettings:
         path = self._written("config.yaml", config) if config is not None else ""
         given = {"kubeconfig": self.kubeconfig} | flags
         chosen = Flags(config=path, **given)  # type: ignore[arg-type]
         return settings(chosen, {"HOME": str(self.folder)}, self.account)
 
     def faults(self, config: object = None, **flags: object) -> list[str]:
-        with pytest.raises(Rejected) as caught:
+        with pytest.raises(InvalidSettings) as caught:
             self.settings(config, **flags)
         return caught.value.faults
 
@@ -127,7 +133,7 @@ def test_unknown_fields_and_unreadable_files_are_refused(desk: ControllerFiles) 
     faults = desk.faults(V1BETA2 | {"webhok": {}, "health": {"por": 1}})
     assert 2 == len(faults), faults
     assert desk.faults("a: [")
-    with pytest.raises(Rejected, match=r"no\.yaml"):
+    with pytest.raises(InvalidSettings, match=r"no\.yaml"):
         settings(Flags(config=str(desk.folder / "no.yaml"), kubeconfig=desk.kubeconfig), {})
 
 
@@ -194,7 +200,7 @@ def test_in_a_pod_its_account_counts_unless_a_file_is_named(
 
 
 def test_urls_of_exporters_are_validated_with_all_other_flags() -> None:
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(InvalidSettings) as rejected:
         settings(
             Flags(dcgm_exporter=("dcgm:9400",), dcgm_prometheus="ftp://x", parts="nothing"), {}
         )

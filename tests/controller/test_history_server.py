@@ -17,7 +17,7 @@ from kuota.api.base import Json, Key
 from kuota.controller.history_server import HistoryServer
 from kuota.history import api
 from kuota.history.address import SqliteFile
-from kuota.history.database import HistoryWriter, Progress
+from kuota.history.database import HistoryWriter, RecordingProgress
 from kuota.history.records import JobRecord, Run
 from kuota.history.turns import ReportTurns
 from kuota.kube.clock import SystemClock
@@ -77,7 +77,7 @@ def file(tmp_path: Path) -> SqliteFile:
     with HistoryWriter(found) as writer:
         for team in ("vision", "speech"):
             record = JobRecord(team, team, "w", "Job", "j", "q", "", 900.0, (run,), 4600.0)
-            writer.write(record, progress=Progress("1", 0.0))
+            writer.write(record, progress=RecordingProgress("1", 0.0))
     return found
 
 

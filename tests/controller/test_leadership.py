@@ -13,7 +13,7 @@ from kube.virtual_time import VirtualClock, run
 from kuota.api.config.defaults import default_configuration
 from kuota.api.config.shapes import ClientConnection, LeaderElection
 from kuota.controller.controller import allowed
-from kuota.controller.leadership import Leadership, Lost, leadership
+from kuota.controller.leadership import Leadership, LeadershipLost, leadership
 from kuota.kube.client import Client
 from kuota.kube.errors import WritesSuspended
 from kuota.kube.resources import PODS
@@ -73,7 +73,7 @@ def test_a_leader_that_cannot_renew_writes_nothing_more_and_says_so(fault: str) 
         await one.leadership.leading()
         setattr(server, fault, True)
         await asyncio.wait((running,))
-        assert isinstance(running.exception(), Lost)
+        assert isinstance(running.exception(), LeadershipLost)
         assert 1 == len(one.lost_at)
         assert one.lost_at[0] <= 12.0
         setattr(server, fault, False)

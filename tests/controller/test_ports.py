@@ -16,7 +16,7 @@ from kuota.api.base import Json
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
 from kuota.control.parts import DEFAULT, Part
-from kuota.controller.flags import Settings
+from kuota.controller.flags import ControllerSettings
 from kuota.controller.ports import PortUnavailable, opened
 from kuota.kube.config import Connection
 from kuota.listening import bound
@@ -85,8 +85,8 @@ def test_only_what_is_served_is_opened() -> None:
     assert [None, None, None] == [found.webhooks, found.metrics, found.visibility]
 
 
-def _settings(config: Json, *parts: Part) -> Settings:
-    return Settings(
+def _settings(config: Json, *parts: Part) -> ControllerSettings:
+    return ControllerSettings(
         config=load(json.dumps(configuration(config))),
         gates=Gates(),
         connection=Connection(server="http://127.0.0.1:1"),

@@ -42,3 +42,11 @@ def observed_of(api: FakeApi, policy: Policy | None = None) -> ObservedState:
 
 def rows_of(observed: ObservedState) -> list[WorkloadRow]:
     return [workload_row(each, observed) for each in observed.workloads.values()]
+
+
+def pending_rows(observed: ObservedState, cluster_queue: str) -> list[WorkloadRow]:
+    """The pending workloads of a ClusterQueue, in the order in which the browser shows them."""
+    rows = [
+        each for each in rows_of(observed) if each.order and each.cluster_queue == cluster_queue
+    ]
+    return sorted(rows, key=lambda each: each.order)

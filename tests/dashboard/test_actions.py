@@ -13,7 +13,7 @@ from control.objects import flavor, job, local_queue, namespace, queue, workload
 from kuota.api.base import Json, Key
 from kuota.dashboard.actions import Actions, ReviewedClient, parse_request
 from kuota.dashboard.shapes import ActionName, ActionRequest, ActionResult
-from kuota.kube.access import Access
+from kuota.kube.access import AccessRequest
 from kuota.kube.client import Client
 from kuota.kube.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from kuota.kube.resources import (
@@ -320,7 +320,7 @@ def test_another_object_of_the_same_name_is_not_changed() -> None:
                 await ground.create(workload())
                 return await super().patch(resource, key, body)
 
-        async def everything(_: Access) -> bool:
+        async def everything(_: AccessRequest) -> bool:
             return True
 
         request = ActionRequest(action=ActionName.HOLD, kind="Workload", namespace="team", name="w")
@@ -335,7 +335,7 @@ def test_a_viewer_known_by_name_is_reviewed_before_every_request() -> None:
     async def scene(ground: Ground) -> None:
         asked: list[tuple[str, str, str]] = []
 
-        async def may_read(access: Access) -> bool:
+        async def may_read(access: AccessRequest) -> bool:
             asked.append((access.verb, access.resource, access.namespace))
             return access.verb == "get"
 
@@ -344,7 +344,7 @@ def test_a_viewer_known_by_name_is_reviewed_before_every_request() -> None:
             await ground.actions.carry_out(request, "eve", ReviewedClient(ground.client, may_read))
         assert [("get", "workloads", "team"), ("patch", "workloads", "team")] == asked
 
-        async def nothing(_: Access) -> bool:
+        async def nothing(_: AccessRequest) -> bool:
             return False
 
         with pytest.raises(Forbidden, match="you may not get workloads"):

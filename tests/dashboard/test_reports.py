@@ -14,7 +14,7 @@ from dashboard.pods import log, put_pod
 from dashboard.served import TOKENS, Served, bearer, serving
 from kuota.api.base import Key
 from kuota.history.address import SqliteFile
-from kuota.history.database import HistoryWriter, Progress
+from kuota.history.database import HistoryWriter, RecordingProgress
 from kuota.history.records import PREEMPTED, JobRecord, Run
 from kuota.history.turns import ReportTurns
 from kuota.kube.resources import NAMESPACES
@@ -189,7 +189,7 @@ def _write_history(file: str) -> None:
         JobRecord(f"uid-{team}", team, *named, f"{team}-queue", user, 1000.0, (run,))
         for team, user in (("vision", "ann"), ("speech", "bob"))
     ]
-    history.write(*records, progress=Progress("1", 2000.0))
+    history.write(*records, progress=RecordingProgress("1", 2000.0))
     history.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 from dashboard.events import put_queues, put_workload, stream
 from dashboard.served import Served, serving
 from kuota.dashboard import feed as feeds
-from kuota.dashboard.stream import EventWriter, Stalled
+from kuota.dashboard.stream import EventStreamWriter, Stalled
 
 
 class SilentResponse:
@@ -26,7 +26,7 @@ def test_a_viewer_who_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("kuota.dashboard.stream.STALL_S", 0.01)
 
     async def story() -> None:
-        events = EventWriter.__new__(EventWriter)
+        events = EventStreamWriter.__new__(EventStreamWriter)
         events.response = SilentResponse()  # type: ignore[assignment]
         with pytest.raises(Stalled):
             await events.send("change", [b"{}"])

@@ -286,7 +286,7 @@ def test_streams_of_service_accounts_count_as_those_of_their_user(
     robot = user_info(User("system:serviceaccount:vision:robot", issuer="ann"))
 
     async def work() -> None:
-        opened = streams.OpenStreams()
+        opened = streams.StreamLimits()
         async with opened.one_more(user_info(User("ann"))), opened.one_more(user_info(User("bob"))):
             with pytest.raises(StatusError, match="too many pages"):
                 await opened.one_more(robot).__aenter__()

@@ -11,14 +11,14 @@ from control.objects import local_queue, queue
 from kuota.dashboard.models.teams import MOST_STEPS, CurrentTeams, current_teams, teams_model
 from kuota.dashboard.shapes import TeamSeries
 from kuota.history.accounts import By, Period, usage
-from kuota.history.records import FINISHED, PREEMPTED, RESIZED, JobRecord, Outcome, Run
+from kuota.history.records import FINISHED, PREEMPTED, RESIZED, JobRecord, RecordedOutcome, Run
 from kuota.view.observed import ObservedState
 
 GPU = "nvidia.com/gpu"
 
 
 def _record(uid: str, submitted: float, *runs: Run, finished: float | None = None) -> JobRecord:
-    outcome = Outcome.SUCCEEDED if finished is not None else Outcome.NONE
+    outcome = RecordedOutcome.SUCCEEDED if finished is not None else RecordedOutcome.NONE
     named = (uid, "team", f"w-{uid}", "Job", uid, "main", "ann", submitted)
     return JobRecord(*named, runs, finished, outcome)
 

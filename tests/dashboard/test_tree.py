@@ -7,9 +7,9 @@ from typing import Any
 
 from control.objects import cohort, flavor, job, local_queue, queue, workload_class
 from control.stage import Stage, run_scene
-from dashboard.observed import observed_of, rows_of
+from dashboard.observed import observed_of, pending_rows
 from kuota.api.base import Json, Key
-from kuota.dashboard.models.tree import queue_meta, queue_model, tree_model
+from kuota.dashboard.models.tree import queue_meta, tree_model
 from kuota.dashboard.shapes import NodeKind, QuotaCell, TreeNode
 from kuota.engine.policy import Policy
 from kuota.view.observed import ObservedState
@@ -108,10 +108,7 @@ def test_cohorts_in_a_cycle_are_named_and_their_queues_stay_visible() -> None:
 
 
 def _pending(stage: Stage, settings: Policy | None = None, name: str = "cq") -> list[str]:
-    observed = observed_of(stage.api, settings)
-    model = queue_model(observed, name, rows_of(observed))
-    assert model is not None
-    return [each.key for each in model.rows]
+    return [each.key for each in pending_rows(observed_of(stage.api, settings), name)]
 
 
 def _visible_order(stage: Stage, name: str = "cq") -> list[str]:

@@ -17,8 +17,8 @@ from kuota.dashboard.models.nodes import nodes_model
 from kuota.dashboard.models.rows import workload_row
 from kuota.dashboard.models.teams import current_teams, teams_model
 from kuota.dashboard.models.topology import topology_model
-from kuota.dashboard.models.tree import queue_meta, queue_model, tree_model
-from kuota.dashboard.models.visible import visible
+from kuota.dashboard.models.tree import queue_meta, tree_model
+from kuota.dashboard.models.visible import visible, visible_queue
 from kuota.dashboard.models.workload import workload_model
 from kuota.dashboard.shapes import (
     Device,
@@ -32,6 +32,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
 from kuota.history.accounts import Period
 from kuota.history.records import JobRecord
+from kuota.kube.resources import key_of
 from kuota.view.devices import DeviceRow
 from kuota.view.observed import ObservedState
 from kuota.view.plan import HelpRow, ProtectedRow, WhyRow
@@ -217,13 +218,11 @@ class World:
         """Every model as the member of one team sees it."""
         observed = self.observed
         rows = [workload_row(each, observed) for each in self.workloads]
-        line, meta = queue_model(observed, "cq", rows), queue_meta(observed, "cq")
-        assert line is not None
+        meta, pending = queue_meta(observed, "cq"), [key_of(each) for each in self.workloads]
         assert meta is not None
         return [
             visible(tree_model(observed), _mine),
-            visible(meta, _mine),
-            visible(line, _mine),
+            visible_queue(meta, pending, _mine, _mine),
             visible(WorkloadsModel(rows=rows), _mine),
             visible(topology_model(observed), _mine),
             visible(nodes_model(observed, self.devices), _mine),
@@ -257,13 +256,12 @@ def test_a_viewer_of_everything_sees_models_unchanged(links: Links) -> None:
 def test_what_is_hidden_is_counted_and_positions_stay_those_of_the_queue() -> None:
     links = [(hidden, "pending", 0, False) for hidden in (True, False, True, False)]
     world = World(links)
-    rows = [workload_row(each, world.observed) for each in world.workloads]
-    line = queue_model(world.observed, "cq", rows)
-    assert line is not None
-    shown = visible(line, _mine)
-    places = [at for at, each in enumerate(line.rows, 1) if each.namespace == MINE]
-    assert (2, places) == (shown.meta.hidden, shown.meta.positions)
-    assert (0, None) == (line.meta.hidden, line.meta.positions)
+    meta, pending = queue_meta(world.observed, "cq"), [key_of(each) for each in world.workloads]
+    assert meta is not None
+    shown = visible_queue(meta, pending, _mine, _mine)
+    assert (2, [2, 4]) == (shown.hidden, shown.positions)
+    every = visible_queue(meta, pending, lambda _: True, lambda _: True)
+    assert (0, None) == (every.hidden, every.positions)
 
 
 def test_contents_and_holders_of_others_become_numbers() -> None:

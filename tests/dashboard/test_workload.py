@@ -13,7 +13,7 @@ from kuota.api.base import Json, Key
 from kuota.api.core import AUTHOR
 from kuota.dashboard.models.rows import workload_row
 from kuota.dashboard.models.workload import workload_model
-from kuota.dashboard.shapes import ActionName, Ref, Step, WorkloadModel, WorkloadRow
+from kuota.dashboard.shapes import ActionName, Ref, TimelineStep, WorkloadModel, WorkloadRow
 from kuota.history.records import JobRecord, recorded
 from kuota.kube.resources import CORE_EVENTS
 from kuota.view.observed import ObservedState
@@ -119,13 +119,17 @@ def test_a_preempted_workload_refers_to_its_preemptor_and_resumes() -> None:
         record = _recorded(stage, "low", record)
         found = _model(stage, "low", record)
         steps = [each.step for each in found.timeline]
-        assert Step.SUBMITTED is steps[0]
-        assert Step.FINISHED is steps[-1]
-        told = [each for each in steps if each in (Step.ADMITTED, Step.PREEMPTED, Step.RESUMED)]
-        assert [Step.ADMITTED, Step.PREEMPTED, Step.RESUMED] == told
-        (preempted,) = [each for each in found.timeline if each.step is Step.PREEMPTED]
+        assert TimelineStep.SUBMITTED is steps[0]
+        assert TimelineStep.FINISHED is steps[-1]
+        told = [
+            each
+            for each in steps
+            if each in (TimelineStep.ADMITTED, TimelineStep.PREEMPTED, TimelineStep.RESUMED)
+        ]
+        assert [TimelineStep.ADMITTED, TimelineStep.PREEMPTED, TimelineStep.RESUMED] == told
+        (preempted,) = [each for each in found.timeline if each.step is TimelineStep.PREEMPTED]
         assert by == preempted.by
-        admitted = [each for each in found.timeline if each.step is Step.ADMITTED]
+        admitted = [each for each in found.timeline if each.step is TimelineStep.ADMITTED]
         assert ["cq"] == [each.where for each in admitted]
         times = [each.time[:19] for each in found.timeline]
         assert sorted(times) == times
@@ -141,9 +145,9 @@ def test_a_timeline_needs_neither_history_nor_events() -> None:
         await stage.rest(10)
         found = workload_model(stage.workload("low"), observed_of(stage.api))
         steps = [each.step for each in found.timeline]
-        assert Step.SUBMITTED is steps[0]
-        assert Step.PREEMPTED in steps
-        assert Step.WAITING is steps[-1]
+        assert TimelineStep.SUBMITTED is steps[0]
+        assert TimelineStep.PREEMPTED in steps
+        assert TimelineStep.WAITING is steps[-1]
         assert found.timeline[-1].text.startswith("waits: ")
 
     run_scene(scene)
@@ -261,4 +265,4 @@ def test_a_row_without_status_and_owner_is_rendered() -> None:
     why = WhyRow(text="because")
     model = workload_model(bare, observed, why=why, note="")
     assert why == model.explanation
-    assert [Step.SUBMITTED] == [each.step for each in model.timeline]
+    assert [TimelineStep.SUBMITTED] == [each.step for each in model.timeline]

@@ -10,7 +10,7 @@ import pytest
 
 from kuota.api.config.load import load
 from kuota.api.gates import GATES, Gates
-from kuota.controller.flags import Settings
+from kuota.controller.flags import ControllerSettings
 from kuota.engine.activity import InactiveReason
 from kuota.engine.reasons import WaitReason
 from kuota.kube.config import Connection
@@ -42,7 +42,9 @@ def test_every_setting_without_effect_is_listed() -> None:
         controller: {groupKindConcurrency: {Job.batch: 5}, cacheSyncTimeout: 1}
         tls: {curvePreferences: [29]}
     """
-    settings = Settings(config=load(asked), gates=Gates(), connection=Connection(server="x"))
+    settings = ControllerSettings(
+        config=load(asked), gates=Gates(), connection=Connection(server="x")
+    )
     named = list(settings.without_effect)
     assert 4 == len(named)
     assert all(f"`{each}`" in SECTION for each in named)

@@ -14,7 +14,7 @@ import yaml
 from control.objects import condition, flavor, job, local_queue, queue
 from control.stage import Stage, run_scene
 from docs.pages import ROOT
-from kuota.control.checks.registry import OWN, Registry
+from kuota.control.checks.registry import OWN, CheckControllerRegistry
 from kuota.kube.resources import ADMISSION_CHECKS
 from kuota.plugins import PluginError, load_check_controllers
 
@@ -123,4 +123,4 @@ def test_a_package_that_cannot_be_loaded_is_named(
 ) -> None:
     install(folder, entry_point, code)
     with pytest.raises(PluginError, match=f"office-hours: admission check broken.*{message}"):
-        load_check_controllers(Registry())
+        load_check_controllers(CheckControllerRegistry())

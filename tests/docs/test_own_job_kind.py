@@ -15,7 +15,7 @@ from control.stage import Stage, run_scene
 from docs.pages import ROOT
 from kuota.api.base import Json
 from kuota.bridge.jobs.kind import JobKind
-from kuota.bridge.jobs.registry import ALL, Registry
+from kuota.bridge.jobs.registry import ALL, JobKindRegistry
 from kuota.kube.resources import Resource
 from kuota.plugins import PluginError, load_job_kinds
 
@@ -131,4 +131,4 @@ def test_a_package_that_cannot_be_loaded_is_named(
 ) -> None:
     install(folder, entry_point, code)
     with pytest.raises(PluginError, match=f"render-queue: job kind broken.*{message}"):
-        load_job_kinds(Registry())
+        load_job_kinds(JobKindRegistry())

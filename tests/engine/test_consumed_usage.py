@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.api.base import Key
-from kuota.engine.consumed_usage import ConsumedUsage, Sample, alpha, requested
+from kuota.engine.consumed_usage import ConsumedSample, ConsumedUsage, alpha, requested
 from kuota.engine.model import PodSet, Reservation, Workload
 from kuota.engine.policy import AdmissionFairSharing
 from kuota.engine.usage_tracker import penalty_applies, penalty_lapses
@@ -94,7 +94,7 @@ def test_without_half_life_nothing_is_kept_and_penalties_are_nothing() -> None:
     usage.apply_penalty(LQ, JOB, {"cpu": 4000}, NOW + 60)
     assert usage.usage(LQ) == 0.0
     usage.sample(LQ, {"cpu": 4000}, NOW + 60)
-    assert Sample({}, NOW + 60) == usage.sampled(LQ)
+    assert ConsumedSample({}, NOW + 60) == usage.sampled(LQ)
 
 
 def test_a_clock_that_goes_back_neither_decays_nor_is_taken_for_the_last_update() -> None:
@@ -142,7 +142,7 @@ def test_a_settled_penalty_is_not_sampled_before_its_time() -> None:
     usage.sample(LQ, {"cpu": 0}, NOW)
     usage.push(LQ, JOB, {"cpu": 4000})
     usage.apply_penalty(LQ, JOB, {"cpu": 4000}, NOW + 1)
-    assert Sample({"cpu": 0}, NOW) == usage.sampled(LQ)
+    assert ConsumedSample({"cpu": 0}, NOW) == usage.sampled(LQ)
 
 
 def test_a_closed_account_is_empty_when_it_opens_again() -> None:

@@ -21,7 +21,7 @@ from kuota.api.core import (
     Taint,
     Toleration,
 )
-from kuota.api.topology_codec import HOSTNAME, Domain, compact
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain, compact
 from kuota.api.workload import TopologyAssignment, TopologyRequest
 from kuota.engine.assignment import AssignmentMode, WorkloadAssignment
 from kuota.engine.model import (
@@ -299,7 +299,7 @@ def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
 
 def test_a_workload_that_lost_a_node_is_not_asked_whether_an_empty_cluster_would_do() -> None:
     market = topology_market("tas", placement=FakePlacement(now=0, empty=0))
-    place = compact((HOSTNAME,), [Domain(["n1"], 1)])
+    place = compact((HOSTNAME,), [AssignedDomain(["n1"], 1)])
     held = PodSetReservation(
         name="main", flavors={"cpu": "tas"}, requests={}, count=1, topology=place
     )

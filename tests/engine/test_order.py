@@ -7,7 +7,7 @@ import pytest
 
 from build import flavor, job, local_queue, namespace, queue, running
 from kuota.api.gates import Gates
-from kuota.engine.decisions import Admit, Outcome, Preempt, Wait, WaitCause
+from kuota.engine.decisions import Admit, CycleResult, Preempt, Wait, WaitCause
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.model import Workload
@@ -40,7 +40,7 @@ def test_between_queues_priority_counts_only_while_its_gate_is_on(
     assert [first] == admitted
 
 
-def first_cycle(*workloads: Workload, policy: Policy | None = None) -> Outcome:
+def first_cycle(*workloads: Workload, policy: Policy | None = None) -> CycleResult:
     """What is decided in a cohort with a quota of 3: 1 from "a", 2 from "b"."""
     engine = Engine(policy)
     known: tuple[EngineObject, ...] = (

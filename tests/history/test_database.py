@@ -12,7 +12,13 @@ import pytest
 
 from kuota.history.address import Address, InvalidAddress, PostgresDatabase, SqliteFile, parsed
 from kuota.history.connection import HistoryUnavailable, connected
-from kuota.history.database import VERSION, HistoryReader, HistoryWriter, Progress, Superseded
+from kuota.history.database import (
+    VERSION,
+    HistoryReader,
+    HistoryWriter,
+    RecordingProgress,
+    Superseded,
+)
 from kuota.history.records import JobRecord, Run
 
 
@@ -24,19 +30,21 @@ def test_records_are_read_as_they_were_written(address: Address) -> None:
     run = Run(1e9 + 0.123456, 1e9 + 0.123456, "cq", {"f": {"cpu": 10**15}})
     given = record("a", runs=(run,)), record("b", 10.0)
     with HistoryWriter(address) as writer:
-        writer.write(*given, progress=Progress("7", 1e9 + 0.123456))
+        writer.write(*given, progress=RecordingProgress("7", 1e9 + 0.123456))
         assert given[0] == writer.get("a")
         assert [given[0]] == writer.unfinished()
-        writer.write(msgspec.structs.replace(given[0], finished=99.0), progress=Progress("8", 2.0))
+        writer.write(
+            msgspec.structs.replace(given[0], finished=99.0), progress=RecordingProgress("8", 2.0)
+        )
     with HistoryWriter(address) as writer:
-        assert Progress("8", 2.0) == writer.progress
+        assert RecordingProgress("8", 2.0) == writer.progress
         assert [] == writer.unfinished()
 
 
 def test_a_report_contains_all_workloads_of_a_job(address: Address) -> None:
     slices = record("a", 10.0, job_uid="x"), record("b", 20.0, job_uid="x"), record("c", 10.0)
     with HistoryWriter(address) as writer:
-        writer.write(*slices, progress=Progress("1", 0.0))
+        writer.write(*slices, progress=RecordingProgress("1", 0.0))
     with HistoryReader(address) as reader:
         assert {"a", "b"} == {each.uid for each in reader.jobs(15.0, "team")}
         assert [] == reader.jobs(0.0, "other")
@@ -45,31 +53,31 @@ def test_a_report_contains_all_workloads_of_a_job(address: Address) -> None:
 
 def test_a_recorder_that_was_superseded_writes_nothing(address: Address) -> None:
     with HistoryWriter(address) as old, HistoryWriter(address) as new:
-        new.write(record("a"), progress=Progress("1", 1.0))
+        new.write(record("a"), progress=RecordingProgress("1", 1.0))
         with pytest.raises(Superseded):
-            old.write(record("b"), progress=Progress("1", 1.0))
+            old.write(record("b"), progress=RecordingProgress("1", 1.0))
         assert None is new.get("b")
         old.refresh()
-        assert Progress("1", 1.0) == old.progress
-        old.write(record("b"), progress=Progress("2", 2.0))
+        assert RecordingProgress("1", 1.0) == old.progress
+        old.write(record("b"), progress=RecordingProgress("2", 2.0))
         with pytest.raises(Superseded):
-            new.write(progress=Progress("3", 3.0))
+            new.write(progress=RecordingProgress("3", 3.0))
 
 
 def test_a_failed_write_leaves_the_database_as_it_was(address: Address) -> None:
     with HistoryWriter(address) as writer:
-        writer.write(progress=Progress("7", 1.0))
+        writer.write(progress=RecordingProgress("7", 1.0))
         unfit: Any = object()
         with pytest.raises(TypeError):
-            writer.write(record("a"), unfit, progress=Progress("8", 2.0))
-        assert Progress("7", 1.0) == writer.progress
+            writer.write(record("a"), unfit, progress=RecordingProgress("8", 2.0))
+        assert RecordingProgress("7", 1.0) == writer.progress
         assert None is writer.get("a")
-        writer.write(record("a"), progress=Progress("8", 2.0))
+        writer.write(record("a"), progress=RecordingProgress("8", 2.0))
 
 
 def test_records_of_jobs_that_ended_long_ago_are_deleted(address: Address) -> None:
     with HistoryWriter(address) as writer, HistoryReader(address) as reader:
-        writer.write(record("a", 10.0), record("b"), progress=Progress("1", 0.0))
+        writer.write(record("a", 10.0), record("b"), progress=RecordingProgress("1", 0.0))
         writer.prune(10.0)
         assert 2 == len(reader.jobs(0.0, "team"))
         writer.prune(10.5)
@@ -102,8 +110,8 @@ def test_a_file_of_the_first_version_is_converted(tmp_path: Path) -> None:
     old.commit()
     old.close()
     with HistoryWriter(SqliteFile(path)) as writer:
-        assert Progress("41", 5.0) == writer.progress
-        writer.write(record("b", 11.0), progress=Progress("42", 6.0))
+        assert RecordingProgress("41", 5.0) == writer.progress
+        writer.write(record("b", 11.0), progress=RecordingProgress("42", 6.0))
     with HistoryReader(SqliteFile(path)) as reader:
         assert {"a", "b"} == {each.uid for each in reader.jobs(0.0, "team")}
 

@@ -17,8 +17,8 @@ from kuota.api.base import Json, Key
 from kuota.api.core import AUTHOR
 from kuota.history.address import Address, SqliteFile
 from kuota.history.database import HistoryReader
-from kuota.history.recorder import Recorder
-from kuota.history.records import JobRecord, Outcome, overlap_ms
+from kuota.history.recorder import HistoryRecorder
+from kuota.history.records import JobRecord, RecordedOutcome, overlap_ms
 from kuota.kube.resources import JOBS, WORKLOADS
 
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
@@ -33,7 +33,9 @@ class Recording:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, *, authors: bool = True) -> None:
-        recorder = Recorder(self._stage.api, self.address, self._stage.clock, authors=authors)
+        recorder = HistoryRecorder(
+            self._stage.api, self.address, self._stage.clock, authors=authors
+        )
         self._task = asyncio.create_task(recorder.run())
 
     async def stop(self) -> None:
@@ -174,7 +176,7 @@ def test_without_webhooks_that_record_authors_no_user_is_recorded(
         await stage.rest(10)
         await recording.stop()
         (record,) = recording.records()
-        assert (user, Outcome.SUCCEEDED) == (record.user, record.outcome)
+        assert (user, RecordedOutcome.SUCCEEDED) == (record.user, record.outcome)
 
     run_scene(scene)
 
@@ -199,7 +201,7 @@ def test_workloads_that_vanished_unseen_end_when_they_were_last_known(tmp_path: 
         after = {each.job: each for each in recording.records()}
         assert before["stays"] == after["stays"]
         run = after["gone"].runs[0]
-        assert Outcome.DELETED == after["gone"].outcome
+        assert RecordedOutcome.DELETED == after["gone"].outcome
         assert run.ended is not None
         assert run.ended - run.started <= 30
 

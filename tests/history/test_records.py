@@ -12,7 +12,7 @@ from kuota.api.base import Json, OwnerReference
 from kuota.api.workload import PodSet, Workload
 from kuota.bridge.held_amounts import held_amounts
 from kuota.history.accounts import By, Period, merged, resource_hours, usage
-from kuota.history.records import RESIZED, JobRecord, Outcome, Run, forgotten, recorded
+from kuota.history.records import RESIZED, JobRecord, RecordedOutcome, Run, forgotten, recorded
 
 GPU = "nvidia.com/gpu"
 ALWAYS = Period(0, 1e9)
@@ -100,7 +100,7 @@ def test_a_job_is_described_by_its_owner_and_its_author() -> None:
 def test_a_run_lasts_from_admission_to_the_end() -> None:
     record = observed(workload(), admitted(110), finished(110, 150))
     assert (80, 0) == hours(record)
-    assert (Outcome.SUCCEEDED, 150) == (record.outcome, record.finished)
+    assert (RecordedOutcome.SUCCEEDED, 150) == (record.outcome, record.finished)
     assert 10 == record.waited_ms(0, 10**12) / 1000
 
 
@@ -141,7 +141,7 @@ def test_a_reservation_without_admission_uses_nothing() -> None:
 @pytest.mark.parametrize("state", [None, workload()])
 def test_a_deleted_workload_ends_its_run(state: Workload | None) -> None:
     record = forgotten(observed(admitted(110)), state, 130)
-    assert (Outcome.DELETED, 130) == (record.outcome, record.finished)
+    assert (RecordedOutcome.DELETED, 130) == (record.outcome, record.finished)
     assert record == forgotten(record, None, 200)
 
 
@@ -204,7 +204,7 @@ def test_slices_of_an_elastic_job_are_one_job_and_overlap_nowhere() -> None:
     # The second slice waited while the first ran, so the job waited only at first.
     assert 10 == round(account.waiting_hours * 3600)
     (job,) = merged([first, second])
-    assert (100, 150, Outcome.SUCCEEDED) == (job.submitted, job.finished, job.outcome)
+    assert (100, 150, RecordedOutcome.SUCCEEDED) == (job.submitted, job.finished, job.outcome)
 
 
 def test_losses_of_one_workload_do_not_depend_on_others_of_its_job() -> None:

@@ -21,7 +21,7 @@ from kuota.history.address import Address, SqliteFile
 from kuota.history.database import HistoryReader, HistoryWriter, read_waste
 from kuota.history.quota_recorder import QuotaRecorder, quota_informers
 from kuota.history.quotas import QuotaFact, QuotaKind
-from kuota.history.records import Interval, JobRecord, Outcome, Run
+from kuota.history.records import Interval, JobRecord, RecordedOutcome, Run
 from kuota.history.waste import IdleSpan, TooManyChanges, waste
 from kuota.view.idle import DeviceHolder, IdlePeriod
 
@@ -80,7 +80,7 @@ def causes(
 def test_a_run_is_wasted_for_one_reason(
     runs: tuple[Run, ...], outcome: str, expected: dict[str, float]
 ) -> None:
-    found = causes(record(*runs, outcome=Outcome(outcome)))
+    found = causes(record(*runs, outcome=RecordedOutcome(outcome)))
     assert ({"vision": expected} if expected else {}) == found
 
 

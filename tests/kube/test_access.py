@@ -14,13 +14,13 @@ from kuota.kube.access import (
     KNOWN_S,
     MOST,
     UNPROVEN_AT_ONCE,
-    Access,
+    AccessRequest,
     AccessReviews,
     UserInfo,
 )
 from kuota.kube.resources import Resource
 
-SCRAPE = Access(verb="get", path="/metrics")
+SCRAPE = AccessRequest(verb="get", path="/metrics")
 
 
 class Clock:
@@ -172,7 +172,7 @@ def test_a_token_that_was_revoked_counts_as_unproven_again() -> None:
 
 
 def test_a_resource_is_asked_for_by_its_parts() -> None:
-    access = Access(verb="get", group="g", resource="queues", subresource="line", name="q")
+    access = AccessRequest(verb="get", group="g", resource="queues", subresource="line", name="q")
     parts = {"verb": "get", "group": "g", "resource": "queues", "subresource": "line", "name": "q"}
     assert {"resourceAttributes": parts} == access.attributes
     assert {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}} == SCRAPE.attributes

@@ -17,7 +17,7 @@ import pytest
 from kube.certificates import folder
 from kube.virtual_time import NOON, VirtualClock
 from kuota.kube.auth import FRESH_S, Credentials, question
-from kuota.kube.config import Connection, ExecPlugin, Pem, Secret, User
+from kuota.kube.config import Connection, ExecPlugin, KubeconfigUser, Pem, Secret
 from kuota.kube.errors import ConfigError
 
 CERTS = folder()
@@ -26,7 +26,9 @@ V1 = "client.authentication.k8s.io/v1"
 
 def _credentials(clock: VirtualClock | None = None, **user: Any) -> Credentials:
     connection = Connection(
-        server="https://127.0.0.1", authority=Pem(file=str(CERTS / "ca.crt")), user=User(**user)
+        server="https://127.0.0.1",
+        authority=Pem(file=str(CERTS / "ca.crt")),
+        user=KubeconfigUser(**user),
     )
     return Credentials(connection, clock or VirtualClock())
 

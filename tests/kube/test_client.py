@@ -13,9 +13,9 @@ from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.kube import errors
 from kuota.kube.client import Client, Listing
-from kuota.kube.decoding import Event
+from kuota.kube.decoding import WatchEvent
 from kuota.kube.errors import ApiError, Unreachable, WritesSuspended
-from kuota.kube.requests import HttpResponse, Patch
+from kuota.kube.requests import HttpResponse, PatchType
 from kuota.kube.resources import CONFIG_MAPS, JOBS, PODS
 from kuota.kube.retry import AT_ONCE, ATTEMPTS, Rates
 
@@ -37,8 +37,8 @@ class Setting:
     def create(self) -> Json:
         return run(self.clock, self.client.create(PODS, POD))
 
-    def watched(self) -> list[Event]:
-        async def main() -> list[Event]:
+    def watched(self) -> list[WatchEvent]:
+        async def main() -> list[WatchEvent]:
             return [each async for each in self.client.watch(PODS, since="5")]
 
         return run(self.clock, main())
@@ -133,7 +133,7 @@ def test_a_json_patch_is_not_repeated_but_a_merge_patch_is() -> None:
     setting = Setting(refused(503, ""), ok(POD), refused(503, ""))
     assert POD == run(setting.clock, setting.client.patch(PODS, KEY, {"spec": {}}))
     with pytest.raises(errors.ServerError):
-        run(setting.clock, setting.client.patch(PODS, KEY, [], kind=Patch.JSON))
+        run(setting.clock, setting.client.patch(PODS, KEY, [], kind=PatchType.JSON))
 
 
 def test_a_creation_is_repeated_only_when_the_server_cannot_have_seen_it() -> None:

@@ -18,7 +18,7 @@ from kube.scripted import line
 from kube.web_server import InstantClock, Respond, serving
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
-from kuota.kube.config import Connection, Secret, User
+from kuota.kube.config import Connection, KubeconfigUser, Secret
 from kuota.kube.errors import Forbidden, Gone, Unauthorized, Unreachable
 from kuota.kube.http_client import HttpTransport, http_client
 from kuota.kube.requests import HttpRequest
@@ -33,7 +33,7 @@ async def client_of(
     respond: Respond, clock: InstantClock | None = None, **user: object
 ) -> AsyncGenerator[Client, None]:
     async with serving(respond) as server:
-        connection = Connection(server=server, user=msgspec.convert(user, User))
+        connection = Connection(server=server, user=msgspec.convert(user, KubeconfigUser))
         client = http_client(connection, clock=clock)
         try:
             yield client
@@ -322,7 +322,7 @@ def test_a_token_that_stays_refused_is_not_tried_for_ever() -> None:
 
     async def main() -> None:
         async with serving(respond) as server:
-            user = User(token=Secret("t"))
+            user = KubeconfigUser(token=Secret("t"))
             client = http_client(Connection(server=server, user=user))
             with pytest.raises(Unauthorized):
                 await client.get(PODS, KEY)

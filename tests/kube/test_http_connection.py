@@ -19,7 +19,7 @@ from kube.certificates import folder
 from kube.raw_server import answer, request, talking
 from kuota import loop
 from kuota.kube import http_client as module
-from kuota.kube.config import Connection, Pem, Secret, User
+from kuota.kube.config import Connection, KubeconfigUser, Pem, Secret
 from kuota.kube.errors import ConfigError, Unreachable
 from kuota.kube.http_client import HttpTransport
 from kuota.kube.http_connection import MAX_BUFFERED
@@ -266,7 +266,7 @@ def test_a_closed_transport_ends_what_is_under_way() -> None:
 def test_a_token_cannot_add_headers() -> None:
     async def main() -> None:
         server = CountingServer(1)
-        user = User(token=Secret("t\r\nImpersonate-User: admin"))
+        user = KubeconfigUser(token=Secret("t\r\nImpersonate-User: admin"))
         async with talking(server.talk) as port, transport_to(port, user=user) as transport:
             with pytest.raises(ConfigError, match="Authorization"):
                 await transport.send(GET)

@@ -16,7 +16,7 @@ from aiohttp import web
 from kube.certificates import folder
 from kube.web_server import InstantClock, serving
 from kuota.kube.auth import FRESH_S
-from kuota.kube.config import Connection, Pem, Secret, User
+from kuota.kube.config import Connection, KubeconfigUser, Pem, Secret
 from kuota.kube.errors import Unreachable
 from kuota.kube.http_client import http_client
 from kuota.kube.http_route import proxy_for
@@ -24,7 +24,7 @@ from kuota.kube.resources import PODS
 
 CERTS = folder()
 AUTHORITY = Pem(text=Secret((CERTS / "ca.crt").read_text()))
-ALICE = User(
+ALICE = KubeconfigUser(
     certificate=Pem(file=str(CERTS / "client.crt")),
     key=Pem(text=Secret((CERTS / "client.key").read_text())),
 )
@@ -95,7 +95,7 @@ def test_a_new_client_certificate_is_shown_without_a_restart(tmp_path: Path) -> 
 
     async def main() -> list[str]:
         async with serving(_whoami, tls=_server_tls()) as server:
-            user = User(certificate=Pem(file=str(cert)), key=Pem(file=str(key)))
+            user = KubeconfigUser(certificate=Pem(file=str(cert)), key=Pem(file=str(key)))
             client = http_client(Connection(server=server, authority=AUTHORITY, user=user))
             found = []
             for name in ("client", "other"):

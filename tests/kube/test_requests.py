@@ -8,7 +8,7 @@ import pytest
 
 from kuota.api.base import Key
 from kuota.kube import requests
-from kuota.kube.requests import LogOptions, Patch, Selection, WriteOptions
+from kuota.kube.requests import LogOptions, PatchType, Selection, WriteOptions
 from kuota.kube.resources import ALL, CLUSTER_QUEUES, JOBS, NODES, PODS, Resource
 
 KEY = Key("team", "it")
@@ -88,13 +88,15 @@ def test_a_replacement_that_could_undo_others_work_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content_type", "idempotent", "kind"),
     [
-        ("application/merge-patch+json", True, Patch.MERGE),
-        ("application/strategic-merge-patch+json", True, Patch.STRATEGIC),
-        ("application/apply-patch+yaml", True, Patch.APPLY),
-        ("application/json-patch+json", False, Patch.JSON),
+        ("application/merge-patch+json", True, PatchType.MERGE),
+        ("application/strategic-merge-patch+json", True, PatchType.STRATEGIC),
+        ("application/apply-patch+yaml", True, PatchType.APPLY),
+        ("application/json-patch+json", False, PatchType.JSON),
     ],
 )
-def test_each_patch_has_its_content_type(content_type: str, idempotent: bool, kind: Patch) -> None:
+def test_each_patch_has_its_content_type(
+    content_type: str, idempotent: bool, kind: PatchType
+) -> None:
     request = requests.patching(JOBS, KEY, {}, kind, WriteOptions(manager="me", force=True))
     assert content_type == request.headers["content-type"]
     assert idempotent == request.idempotent
@@ -103,7 +105,7 @@ def test_each_patch_has_its_content_type(content_type: str, idempotent: bool, ki
 
 def test_an_apply_without_a_manager_is_refused() -> None:
     with pytest.raises(ValueError, match="manager"):
-        requests.patching(JOBS, KEY, {}, Patch.APPLY, {})
+        requests.patching(JOBS, KEY, {}, PatchType.APPLY, {})
 
 
 def test_a_deletion_carries_its_options_in_the_body() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kuota.engine.engine import Engine
 from kuota.metrics.catalog import METRICS
-from kuota.metrics.metric import Kind
+from kuota.metrics.metric import MetricType
 from kuota.metrics.metrics import Metrics
 from metrics.shown import Scrape
 
@@ -17,7 +17,7 @@ def test_there_are_as_many_metrics_as_kueue_exports() -> None:
 
 def test_histograms_and_only_they_have_buckets_that_grow() -> None:
     for each in METRICS.values():
-        assert (each.kind is Kind.HISTOGRAM) == bool(each.buckets)
+        assert (each.kind is MetricType.HISTOGRAM) == bool(each.buckets)
         assert list(each.buckets) == sorted(set(each.buckets))
 
 

@@ -18,7 +18,7 @@ from kuota.install.monitoring.objects import DASHBOARDS
 from kuota.install.monitoring.promql import selectors
 from kuota.metrics.all_metrics import samples
 from kuota.metrics.catalog import METRICS
-from kuota.metrics.metric import Kind
+from kuota.metrics.metric import MetricType
 from kuota.metrics.own_catalog import OWN_METRICS
 from observability.prometheus import Prometheus, scraping
 from up.machine import Machine, running
@@ -187,7 +187,7 @@ def test_one_machine_serves_every_metric_that_a_controller_has(prometheus: Prome
     found = prometheus.query('count by (__name__) ({job="kuota"})')
     names = {each["metric"]["__name__"] for each in found}
     expected = {
-        f"{name}_bucket" if metric.kind is Kind.HISTOGRAM else name
+        f"{name}_bucket" if metric.kind is MetricType.HISTOGRAM else name
         for name, metric in (METRICS | OWN_METRICS).items()
         if name not in NOT_HERE
     }

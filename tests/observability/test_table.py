@@ -15,7 +15,7 @@ from kuota.install.chart import generated
 from kuota.install.monitoring.alerts import ALERTS
 from kuota.install.monitoring.objects import DASHBOARDS, grafana_dashboards, prometheus_rule
 from kuota.install.monitoring.promql import faults, of_job, of_leader, selectors
-from kuota.install.monitoring.table import Query, alert_faults, dashboard_faults, panel
+from kuota.install.monitoring.table import PanelQuery, alert_faults, dashboard_faults, panel
 from kuota.install.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def test_followers_and_other_jobs_are_left_out() -> None:
     assert 'max(process_open_fds{job=~"$job"})' == of_job("max(process_open_fds)")
     assert (
         'max(process_open_fds{job=~"$job"}) or kueue_build_info'
-        == Query("max(process_open_fds{}) or kueue_build_info").shown
+        == PanelQuery("max(process_open_fds{}) or kueue_build_info").shown
     )
 
 

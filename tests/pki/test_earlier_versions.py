@@ -16,7 +16,7 @@ from cryptography import x509
 from kuota.pki.certificate import chain, self_signed
 from kuota.pki.serving import Pair, trusted_until, unexpired
 from kuota.server.http import LOOPBACK
-from kuota.webhook.certificates import LIFETIME, Settings
+from kuota.webhook.certificates import LIFETIME, CertificateSettings
 
 FILES = Path(__file__).parent / "made_by_0_1_0"
 
@@ -27,17 +27,17 @@ def read(name: str) -> bytes:
 
 def test_an_authority_of_the_earlier_version_stays_in_a_renewed_bundle() -> None:
     now = datetime.now(UTC)
-    made = chain("kueue-ca", Settings().names, now, LIFETIME)
+    made = chain("kueue-ca", CertificateSettings().names, now, LIFETIME)
     bundle = made.authority + read("ca.crt")
     assert [made.authority, read("ca.crt")] == unexpired(bundle, now)
     earlier = Pair(read("tls.crt"), read("tls.key"))
-    assert trusted_until(earlier, bundle, Settings().names[0]) is not None
+    assert trusted_until(earlier, bundle, CertificateSettings().names[0]) is not None
 
 
 def test_new_certificates_say_the_same_as_those_of_the_earlier_version() -> None:
     now = datetime.now(UTC)
     alone = self_signed(LOOPBACK, now)
-    made = chain("kueue-ca", Settings().names, now, LIFETIME)
+    made = chain("kueue-ca", CertificateSettings().names, now, LIFETIME)
     for name, new in (
         ("server.crt", alone.certificate),
         ("ca.crt", made.authority),

@@ -9,7 +9,7 @@ from typing import Any
 from kuota.api.base import Json
 from kuota.runner.instants import time_text
 from kuota.runner.job_pods import FINALIZER, INDEX
-from kuota.runner.job_rules import ReplacementBackoff, Step, step
+from kuota.runner.job_rules import JobActions, ReplacementBackoff, step
 
 ENDED = ("Succeeded", "Failed")
 
@@ -57,10 +57,10 @@ class World:
             if each["status"] == "True"
         }
 
-    def next_step(self) -> Step:
+    def next_step(self) -> JobActions:
         return step(self.job, list(self.pods.values()), self.now, self.backoff)
 
-    def settle(self) -> Step:
+    def settle(self) -> JobActions:
         """Carry steps out until nothing changes; the last one tells when to look again."""
         for _ in range(100):
             before = (repr(self.job), repr(self.pods))
@@ -70,7 +70,7 @@ class World:
                 return now
         raise AssertionError("the steps never come to rest")
 
-    def _carry_out(self, now: Step) -> None:
+    def _carry_out(self, now: JobActions) -> None:
         for pod in now.create:
             self._write()
             self._create(pod)

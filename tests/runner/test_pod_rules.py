@@ -9,7 +9,7 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.runner.pod_status import LOCAL, Observed, pod_status
-from kuota.runner.pod_steps import CrashBackoff, Run, RunHistory, Steps, next_steps
+from kuota.runner.pod_steps import ContainerRun, CrashBackoff, RunHistory, Steps, next_steps
 
 NOW = 1_000_000.0
 PACE = CrashBackoff()
@@ -24,11 +24,13 @@ def init(*names: str, sidecars: tuple[str, ...] = ()) -> list[Json]:
 
 
 def running(attempt: int = 0) -> RunHistory:
-    return RunHistory(Run(attempt=attempt, started=NOW - 5))
+    return RunHistory(ContainerRun(attempt=attempt, started=NOW - 5))
 
 
 def ended(code: int = 0, attempt: int = 0, streak: int = 0) -> RunHistory:
-    return RunHistory(Run(attempt=attempt, streak=streak, started=NOW - 5, finished=NOW, code=code))
+    return RunHistory(
+        ContainerRun(attempt=attempt, streak=streak, started=NOW - 5, finished=NOW, code=code)
+    )
 
 
 def steps(pod: Json, stopping: bool = False, now: float = NOW, **seen: RunHistory) -> Steps:
@@ -82,7 +84,7 @@ def test_the_first_restart_comes_at_once_and_later_ones_ever_later() -> None:
 
 
 def test_a_long_run_was_no_crash() -> None:
-    run = Run(attempt=5, streak=5, started=NOW - 700, finished=NOW, code=1)
+    run = ContainerRun(attempt=5, streak=5, started=NOW - 700, finished=NOW, code=1)
     assert (0, NOW) == (PACE.streak_after(run), PACE.retry_at(run))
 
 

@@ -14,7 +14,7 @@ from kuota.runner.usage import (
     MACHINE,
     ContainerKey,
     Measured,
-    Reading,
+    UsageReading,
     UsageSampler,
     cgroup_reading,
     machine_reading,
@@ -30,8 +30,8 @@ def test_the_rate_is_that_of_the_window_not_of_the_whole_life(
 ) -> None:
     now, spent_s = 1000.0, 0.0
 
-    def readings(measured: object) -> dict[ContainerKey, Reading]:
-        return {MACHINE: Reading(0, 0), KEY: Reading(int(spent_s * 1e9), MIB)}
+    def readings(measured: object) -> dict[ContainerKey, UsageReading]:
+        return {MACHINE: UsageReading(0, 0), KEY: UsageReading(int(spent_s * 1e9), MIB)}
 
     monkeypatch.setattr(usage, "_readings", readings)
     container = {KEY: Measured((1,), 1000.0)}
@@ -58,10 +58,10 @@ def test_a_sample_is_shared_by_requests_of_the_same_second(
 ) -> None:
     samples = 0
 
-    def readings(measured: object) -> dict[ContainerKey, Reading]:
+    def readings(measured: object) -> dict[ContainerKey, UsageReading]:
         nonlocal samples
         samples += 1
-        return {MACHINE: Reading(0, 0)}
+        return {MACHINE: UsageReading(0, 0)}
 
     monkeypatch.setattr(usage, "_readings", readings)
 
@@ -88,7 +88,7 @@ def test_a_cgroup_counts_memory_that_the_kernel_cannot_drop(tmp_path: Path) -> N
     (tmp_path / "cpu.stat").write_text("usage_usec 1500\nuser_usec 1000\n")
     (tmp_path / "memory.stat").write_text(f"anon {MIB}\ninactive_file {MIB}\n")
     (tmp_path / "memory.current").write_text(f"{3 * MIB}\n")
-    assert Reading(1_500_000, 2 * MIB) == cgroup_reading(str(tmp_path))
+    assert UsageReading(1_500_000, 2 * MIB) == cgroup_reading(str(tmp_path))
     assert cgroup_reading("") is None
     assert cgroup_reading(str(tmp_path / "none")) is None
 
@@ -97,14 +97,14 @@ def test_processes_are_measured_with_their_descendants() -> None:
     own, parents = process_reading((os.getpid(),)), process_reading((os.getppid(),))
     assert 0 < own.cpu_ns <= parents.cpu_ns
     assert MIB < own.memory_bytes <= parents.memory_bytes
-    assert Reading(0, 0) == process_reading(())
+    assert UsageReading(0, 0) == process_reading(())
 
 
 def test_the_machine_is_measured(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text("cpu  1 2 3 400 500 6 7 8 0 0\ncpu0 1\n")
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemFree: 1 kB\nMemAvailable: 40 kB\n")
-    assert Reading(27 * 10**9 // os.sysconf("SC_CLK_TCK"), 60 << 10) == machine_reading(
+    assert UsageReading(27 * 10**9 // os.sysconf("SC_CLK_TCK"), 60 << 10) == machine_reading(
         str(tmp_path)
     )
     assert machine_reading().memory_bytes > MIB
-    assert Reading(0, 0) == machine_reading(str(tmp_path / "none"))
+    assert UsageReading(0, 0) == machine_reading(str(tmp_path / "none"))

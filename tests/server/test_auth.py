@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.loopback import is_loopback
-from kuota.server.auth import Access, Roles
+from kuota.server.auth import AccessAttributes, Roles
 from kuota.server.requests import ADMINS, ANONYMOUS, User
 from kuota.server.tokens import TokenError, Tokens, admin_token
 from kuota.server.unix_users import unix_user
@@ -28,7 +28,9 @@ def may(user: User, verb: str, what: str, namespace: str = "") -> bool:
     resource, _, below = resource.partition("/")
     return ROLES.allows(
         user,
-        Access(verb=verb, group=group, resource=resource, subresource=below, namespace=namespace),
+        AccessAttributes(
+            verb=verb, group=group, resource=resource, subresource=below, namespace=namespace
+        ),
     )
 
 
@@ -98,7 +100,7 @@ def test_everyone_may_read_queues_and_only_members_their_workloads() -> None:
 def test_only_admins_write_cluster_scoped_objects(
     user: User, verb: str, group: str, resource: str, below: str
 ) -> None:
-    access = Access(verb=verb, group=group, resource=resource, subresource=below)
+    access = AccessAttributes(verb=verb, group=group, resource=resource, subresource=below)
     assert not ROLES.allows(user, access)
 
 

@@ -19,7 +19,7 @@ from kuota.connections import ConnectionLimits, Connections
 from kuota.loopback import InsecureAddress
 from kuota.pki.certificate import self_signed
 from kuota.server.api import LARGEST_BODY, ApiServer
-from kuota.server.auth import Access
+from kuota.server.auth import AccessAttributes
 from kuota.server.fairness import RequestLimits
 from kuota.server.http import LOOPBACK, HttpServer, server_context
 from kuota.server.requests import Request, Response
@@ -84,8 +84,8 @@ class Log(AsyncIterator[bytes]):
     prefix = "/apis/log.example"
     closed = False
 
-    def access(self, request: Request) -> Access:
-        return Access(verb="get", path=request.path)
+    def access(self, request: Request) -> AccessAttributes:
+        return AccessAttributes(verb="get", path=request.path)
 
     def answer(self, request: Request) -> Response:
         return Response(200, self, long_running=True)

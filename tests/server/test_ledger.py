@@ -14,7 +14,7 @@ import pytest
 from kuota.server.ledger import Ledger
 from kuota.server.store import Durability, Gone, Store
 from kuota.server.store_copies import back_up, restore
-from kuota.server.store_schema import RESTORE_GAP, Damaged, Lost
+from kuota.server.store_schema import RESTORE_GAP, Damaged, DataLost
 from server.objects import JOBS, PODS, at, key, thing
 
 FILES = ("kuota.db", "kuota.db-wal", "kuota.db.ledger")
@@ -137,7 +137,7 @@ def test_a_store_that_lost_acknowledged_objects_does_not_open(
     fault(killed)
     before = {each.name: each.read_bytes() for each in killed.folder.glob("*.db*")}
     for _ in range(2):
-        with pytest.raises(Lost):
+        with pytest.raises(DataLost):
             Store.open(killed.path)
     after = {each.name: each.read_bytes() for each in killed.folder.glob("*.db*")}
     after = {name: after[name] for name in before if not name.endswith("-shm")}
@@ -161,14 +161,14 @@ def test_a_loss_can_be_accepted_and_everyone_lists_again(
 
 def test_the_report_says_what_is_lost(killed: Killed) -> None:
     remove_log(killed)
-    with pytest.raises(Lost) as found:
+    with pytest.raises(DataLost) as found:
         Store.open(killed.path)
     said = str(found.value)
     assert "it ends at revision 3, but revision 6 was acknowledged: 3 changes are missing" in said
     assert "It held 6 objects and now holds 3: pods 3 -> 0" in said
     remove_log(killed) if killed.log.exists() else None
     Path(killed.path).unlink()
-    with pytest.raises(Lost, match=r"is missing: it held 6 objects \(3 jobs\.batch, 3 pods\)"):
+    with pytest.raises(DataLost, match=r"is missing: it held 6 objects \(3 jobs\.batch, 3 pods\)"):
         Store.open(killed.path)
 
 
@@ -193,7 +193,7 @@ def test_damaged_pages_are_reported_as_damage(killed: Killed) -> None:
 
 def test_a_damaged_ledger_is_no_proof_of_anything(killed: Killed) -> None:
     killed.ledger.write_bytes(b"\0" * 40000)
-    with pytest.raises(Lost, match="ledger is damaged"):
+    with pytest.raises(DataLost, match="ledger is damaged"):
         Store.open(killed.path)
     assert "abc" == killed.names(accept_loss=True)
     assert "abc" == killed.names()

@@ -12,7 +12,7 @@ import pytest
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, Forbidden
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
 from kuota.server.api import ApiServer
 from kuota.server.requests import User
@@ -96,7 +96,7 @@ def test_a_bound_policy_denies_what_violates_it() -> None:
         )
         await client.create(CONFIG_MAPS, config_map(data={"a": "b"}))
         removed = {"data": None}
-        await denied(client.patch(CONFIG_MAPS, Key("team", "c"), removed, kind=Patch.MERGE))
+        await denied(client.patch(CONFIG_MAPS, Key("team", "c"), removed, kind=PatchType.MERGE))
         await client.delete(CONFIG_MAPS, Key("team", "before"))
         await client.delete(BINDINGS, Key("", "b"))
         await client.create(CONFIG_MAPS, config_map("after"))

@@ -13,7 +13,7 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.history.address import SqliteFile
-from kuota.history.database import HistoryWriter, Progress
+from kuota.history.database import HistoryWriter, RecordingProgress
 from kuota.history.records import JobRecord, Run
 from kuota.history.turns import ReportTurns
 from kuota.server.requests import User
@@ -35,7 +35,7 @@ def api(tmp_path: Path) -> Iterator[Local]:
     for team in ("vision", "speech"):
         run = Run(1000.0, 1000.0, "cq", {"a100": {GPU: 2}}, 1000.0 + 3600, "Finished")
         record = JobRecord(team, team, "w", "Job", f"of-{team}", "q", "ann", 900.0, (run,), 4600.0)
-        file.write(record, progress=Progress("1", 0.0))
+        file.write(record, progress=RecordingProgress("1", 0.0))
     file.close()
     local = Local()
     local.api.extensions.append(HistoryExtension(path, lambda: 10_000.0))

@@ -14,7 +14,7 @@ from kuota.api.base import Json, Key
 from kuota.cli.main import main
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 from kuota.up.machine_nodes import publish
 from runner.embedded import cluster
@@ -141,7 +141,7 @@ def test_the_topology_is_replaced_once_its_finalizer_is_removed() -> None:
                 TOPOLOGIES, "machine", lambda obj: obj["metadata"].get("deletionTimestamp")
             )
             free = {"metadata": {"finalizers": None}}
-            await client.patch(TOPOLOGIES, Key("", "machine"), free, kind=Patch.MERGE)
+            await client.patch(TOPOLOGIES, Key("", "machine"), free, kind=PatchType.MERGE)
             await task
             assert ["b.dev/y"] == await levels(client)
 

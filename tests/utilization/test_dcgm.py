@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kuota.utilization.dcgm import (
     DeviceSample,
-    Unreadable,
+    UnreadableReadings,
     exporter_samples,
     prometheus_samples,
     query,
@@ -73,7 +73,7 @@ def test_prometheus_renames_the_labels_of_the_exporter() -> None:
     [{}, [], {"data": {"result": [{"metric": {}, "value": [0, "1"]}]}}, {"data": None}, "x"],
 )
 def test_other_answers_than_those_of_prometheus_are_unreadable(answer: object) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReadings):
         prometheus_samples(answer)  # type: ignore[arg-type]
 
 
@@ -82,7 +82,7 @@ def test_no_text_crashes_the_reader(text: str) -> None:
     for given_text in (text, EXPORTED + text, EXPORTED.replace('"main"', f'"{text}"')):
         try:
             exporter_samples(given_text)
-        except Unreadable:
+        except UnreadableReadings:
             continue
 
 

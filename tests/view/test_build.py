@@ -14,7 +14,7 @@ from kuota.engine.policy import Policy
 from kuota.engine.reasons import Reason, RejectionCause
 from kuota.sim.simulation import Simulation
 from kuota.view.build import Builder, Subject
-from kuota.view.plan import Plan, State
+from kuota.view.plan import Plan, PlannedState
 from kuota.view.words import help_texts, lack_text, several
 
 POLICIES = (Policy(), Policy(fair_sharing=()))
@@ -68,7 +68,7 @@ def worlds(draw: st.DrawFn) -> Simulation:
 def test_every_workload_that_waits_has_an_answer(world: Simulation) -> None:
     world.settle()
     for row in plan_of(world).workloads:
-        if row.state is not State.ADMITTED:
+        if row.state is not PlannedState.ADMITTED:
             assert row.why is not None
             assert row.why.text
             assert row.why.help

@@ -18,7 +18,7 @@ from kuota.kube.resources import Resource
 from kuota.server.patch import json_patch
 from kuota.webhook.authors import Authorizer
 from kuota.webhook.conversion import Conversion
-from kuota.webhook.reviews import Reviews
+from kuota.webhook.reviews import AdmissionReviews
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 NAMESPACE: Json = {"metadata": {"labels": {"kubernetes.io/metadata.name": "team"}}}
@@ -89,7 +89,7 @@ def answered(
 ) -> Answer:
     """What the webhooks say; an update if there is an old object."""
     found = objects or Objects()
-    webhooks = Reviews(found, config, gates, topology_levels, node_labels, authorizer)
+    webhooks = AdmissionReviews(found, config, gates, topology_levels, node_labels, authorizer)
     operation = operation or ("CREATE" if old is None else "UPDATE")
     raw = asyncio.run(webhooks.answer(path, review(obj, operation, old, **more)))
     said = msgspec.json.decode(raw)

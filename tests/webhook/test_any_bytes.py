@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kuota.webhook.review import Unreadable
-from kuota.webhook.reviews import Reviews
+from kuota.webhook.review import InvalidReview
+from kuota.webhook.reviews import AdmissionReviews
 from webhook.reviews import Objects, cluster_queue, converted, job, review, workload
 
 PATHS = (
@@ -46,8 +46,8 @@ def _no_faults_of_ours(caplog: pytest.LogCaptureFixture) -> Any:
 
 def ask(path: str, body: bytes) -> Any:
     try:
-        return msgspec.json.decode(asyncio.run(Reviews(Objects()).answer(path, body)))
-    except Unreadable:
+        return msgspec.json.decode(asyncio.run(AdmissionReviews(Objects()).answer(path, body)))
+    except InvalidReview:
         return None
 
 
@@ -70,7 +70,7 @@ def test_any_bytes(path: str, body: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_to_be_converted(body: bytes) -> None:
-    with contextlib.suppress(Unreadable):
+    with contextlib.suppress(InvalidReview):
         converted(body)
 
 

@@ -8,7 +8,7 @@ import pytest
 from kuota.api.base import Json
 from kuota.api.config.shapes import Configuration, Integrations
 from kuota.api.core import AUTHOR
-from kuota.kube.access import Access, UserInfo
+from kuota.kube.access import AccessRequest, UserInfo
 from kuota.kube.errors import Unreachable
 from webhook.reviews import answered, job, workload
 
@@ -22,7 +22,7 @@ PODS = Configuration(integrations=Integrations(frameworks=["batch/job", "pod"]))
 class Controllers:
     """An `Authorizer`: only one user may write the status of Workloads of the namespace team."""
 
-    async def allows(self, user: UserInfo, access: Access) -> bool:
+    async def allows(self, user: UserInfo, access: AccessRequest) -> bool:
         asked = access.verb, access.resource, access.subresource, access.namespace
         assert ("patch", "workloads", "status", "team") == asked
         return user.name == "controller"
@@ -31,7 +31,7 @@ class Controllers:
 class Nobody:
     """An `Authorizer` that cannot be reached."""
 
-    async def allows(self, user: UserInfo, access: Access) -> bool:
+    async def allows(self, user: UserInfo, access: AccessRequest) -> bool:
         raise Unreachable("nobody answers")
 
 

@@ -20,7 +20,12 @@ from kuota.kube.errors import Conflict, Forbidden
 from kuota.kube.resources import CRDS, SECRETS, Resource, key_of
 from kuota.pki.certificate import chain
 from kuota.pki.serving import Chain, Pair, serving_context, trusted_until
-from kuota.webhook.certificates import LIFETIME, RENEWED_BEFORE, ManagedCertificate, Settings
+from kuota.webhook.certificates import (
+    LIFETIME,
+    RENEWED_BEFORE,
+    CertificateSettings,
+    ManagedCertificate,
+)
 from kuota.webhook.injection import API_SERVICES, MUTATING, VALIDATING, trusting
 from kuota.webhook.manifests import configurations
 
@@ -297,7 +302,7 @@ def test_what_cannot_be_written_is_tried_again() -> None:
 
 
 def test_names_in_a_certificate_are_those_of_the_service() -> None:
-    settings = Settings(namespace="ns", service="svc", hosts=("127.0.0.1",))
+    settings = CertificateSettings(namespace="ns", service="svc", hosts=("127.0.0.1",))
     assert ("svc.ns.svc", "svc.ns", "svc.ns.svc.cluster.local", "127.0.0.1") == settings.names
 
 
@@ -319,7 +324,7 @@ def test_an_aggregated_api_has_a_certificate_of_its_own_in_the_same_secret() -> 
         await api.create(API_SERVICES, service)
         context = serving_context()
         hooks = api.managed()
-        wanted = Settings(service="lines", api_services=(name,), entry="visibility-")
+        wanted = CertificateSettings(service="lines", api_services=(name,), entry="visibility-")
         lines = ManagedCertificate(api, context, wanted, api.clock)
         await hooks.refresh()
         before = api.stored()

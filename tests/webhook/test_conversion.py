@@ -10,7 +10,7 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.api.convert import convert
-from kuota.webhook.review import Unreadable
+from kuota.webhook.review import InvalidReview
 from webhook.reviews import cluster_queue, converted, workload
 
 OLD, NEW = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
@@ -81,10 +81,10 @@ def test_fields_of_the_wrong_type_pass_through_conversion() -> None:
     ],
 )
 def test_what_is_no_conversion_review_is_not_answered_as_one(change: Json) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidReview):
         converted(review(NEW, **change))
 
 
 def test_bytes_that_are_no_json_are_unreadable() -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidReview):
         converted(b"\xff{")

@@ -12,8 +12,8 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.api.gates import Gates
-from kuota.webhook.review import Unreadable
-from kuota.webhook.reviews import Reviews
+from kuota.webhook.review import InvalidReview
+from kuota.webhook.reviews import AdmissionReviews
 from webhook.reviews import Objects, answered, cluster_queue, review, workload
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -176,8 +176,8 @@ def test_an_update_without_the_old_object_is_refused() -> None:
 )
 def test_what_is_no_review_in_v1_is_not_answered_as_one(change: Json, words: str) -> None:
     body = msgspec.json.decode(review(workload())) | change
-    with pytest.raises(Unreadable, match=words):
-        asyncio.run(Reviews(Objects()).answer(WORKLOAD, msgspec.json.encode(body)))
+    with pytest.raises(InvalidReview, match=words):
+        asyncio.run(AdmissionReviews(Objects()).answer(WORKLOAD, msgspec.json.encode(body)))
 
 
 def test_a_thousand_faults_make_a_message_of_some_length_and_no_more() -> None:

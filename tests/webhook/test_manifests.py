@@ -10,7 +10,7 @@ import pytest
 from kuota.api.base import Json
 from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.webhook.manifests import configurations
-from kuota.webhook.reviews import Reviews
+from kuota.webhook.reviews import AdmissionReviews
 from webhook.reviews import Objects, review
 
 KUEUE = {"ClusterQueue", "Cohort", "ResourceFlavor", "Workload"}
@@ -103,7 +103,7 @@ def test_an_integration_that_does_not_exist_is_refused_by_name() -> None:
 
 
 def test_every_path_that_is_asked_at_is_answered() -> None:
-    webhooks = Reviews(Objects())
+    webhooks = AdmissionReviews(Objects())
     for configuration in configurations():
         for each in configuration["webhooks"]:
             path = each["clientConfig"]["service"]["path"]

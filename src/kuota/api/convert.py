@@ -14,7 +14,7 @@ import msgspec
 
 from .base import Json
 from .edits import Edit, edited, renamed, respelt, without
-from .topology_codec import Domain, compact, expand
+from .topology_codec import AssignedDomain, compact, expand
 from .workload import TopologyAssignment
 
 GROUP = "kueue.x-k8s.io"
@@ -79,7 +79,7 @@ def _ref_to_class(spec: Json) -> Json:
 
 
 class _Domains(msgspec.Struct):
-    domains: list[Domain] | None = None
+    domains: list[AssignedDomain] | None = None
 
 
 def _domains_to_slices(assignment: Json) -> Json:

@@ -13,7 +13,7 @@ VERSIONS = ("v1beta1", "v1beta2")
 STORED = "v1beta2"
 
 
-class Column(msgspec.Struct, frozen=True):
+class PrinterColumn(msgspec.Struct, frozen=True):
     """One column of `kubectl get`. `wide` columns show only with `-o wide`."""
 
     name: str
@@ -22,7 +22,7 @@ class Column(msgspec.Struct, frozen=True):
     wide: bool = False
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class CrdKind(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a CRD beyond its schema. `converted` kinds need the conversion webhook."""
 
     name: str
@@ -32,10 +32,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     has_status: bool = False
     converted: bool = False
     warns: bool = True
-    columns: tuple[Column, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
     selectable: tuple[str, ...] = ()
 
-    def columns_in(self, version: str) -> tuple[Column, ...]:
+    def columns_in(self, version: str) -> tuple[PrinterColumn, ...]:
         """Return the columns of this version, with renamed fields."""
         if version == STORED:
             return self.columns
@@ -48,16 +48,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 _OLD_PATHS = {".spec.cohortName": ".spec.cohort"}
 
 
-def _condition(name: str, type_: str) -> Column:
-    return Column(name, f".status.conditions[?(@.type=='{type_}')].status")
+def _condition(name: str, type_: str) -> PrinterColumn:
+    return PrinterColumn(name, f".status.conditions[?(@.type=='{type_}')].status")
 
 
-_AGE = Column("Age", ".metadata.creationTimestamp", "date")
-_PENDING = Column("Pending Workloads", ".status.pendingWorkloads", "integer")
-_ADMITTED = Column("Admitted Workloads", ".status.admittedWorkloads", "integer")
+_AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+_PENDING = PrinterColumn("Pending Workloads", ".status.pendingWorkloads", "integer")
+_ADMITTED = PrinterColumn("Admitted Workloads", ".status.admittedWorkloads", "integer")
 
 KINDS = (
-    Kind(
+    CrdKind(
         name="Workload",
         plural="workloads",
         short_names=("kwl", "kueueworkload", "kueueworkloads"),
@@ -65,54 +65,58 @@ KINDS = (
         has_status=True,
         converted=True,
         columns=(
-            Column("Queue", ".spec.queueName"),
-            Column("Reserved in", ".status.admission.clusterQueue"),
+            PrinterColumn("Queue", ".spec.queueName"),
+            PrinterColumn("Reserved in", ".status.admission.clusterQueue"),
             _condition("Admitted", "Admitted"),
             _condition("Finished", "Finished"),
             _AGE,
         ),
         selectable=(".status.admission.clusterQueue",),
     ),
-    Kind(
+    CrdKind(
         name="ClusterQueue",
         plural="clusterqueues",
         short_names=("cq",),
         has_status=True,
         converted=True,
         columns=(
-            Column("Cohort", ".spec.cohortName"),
-            Column("Strategy", ".spec.queueingStrategy", wide=True),
+            PrinterColumn("Cohort", ".spec.cohortName"),
+            PrinterColumn("Strategy", ".spec.queueingStrategy", wide=True),
             _PENDING,
             msgspec.structs.replace(_ADMITTED, wide=True),
         ),
     ),
-    Kind(name="Cohort", plural="cohorts", short_names=("co",), has_status=True, converted=True),
-    Kind(
+    CrdKind(name="Cohort", plural="cohorts", short_names=("co",), has_status=True, converted=True),
+    CrdKind(
         name="LocalQueue",
         plural="localqueues",
         short_names=("queue", "queues", "lq"),
         namespaced=True,
         has_status=True,
         converted=True,
-        columns=(Column("ClusterQueue", ".spec.clusterQueue"), _PENDING, _ADMITTED),
+        columns=(PrinterColumn("ClusterQueue", ".spec.clusterQueue"), _PENDING, _ADMITTED),
     ),
-    Kind(name="ResourceFlavor", plural="resourceflavors", short_names=("flavor", "flavors", "rf")),
-    Kind(name="Topology", plural="topologies", short_names=("topo",)),
-    Kind(name="AdmissionCheck", plural="admissionchecks", short_names=("ac",), has_status=True),
-    Kind(
+    CrdKind(
+        name="ResourceFlavor", plural="resourceflavors", short_names=("flavor", "flavors", "rf")
+    ),
+    CrdKind(name="Topology", plural="topologies", short_names=("topo",)),
+    CrdKind(name="AdmissionCheck", plural="admissionchecks", short_names=("ac",), has_status=True),
+    CrdKind(
         name="WorkloadPriorityClass",
         plural="workloadpriorityclasses",
         short_names=("wpc",),
-        columns=(Column("Value", ".value", "integer"),),
+        columns=(PrinterColumn("Value", ".value", "integer"),),
     ),
-    Kind(
+    CrdKind(
         name="ProvisioningRequestConfig",
         plural="provisioningrequestconfigs",
         short_names=("prc",),
     ),
     # Kueue omits the deprecation warning for this kind.
-    Kind(name="MultiKueueConfig", plural="multikueueconfigs", short_names=("mkconf",), warns=False),
-    Kind(
+    CrdKind(
+        name="MultiKueueConfig", plural="multikueueconfigs", short_names=("mkconf",), warns=False
+    ),
+    CrdKind(
         name="MultiKueueCluster",
         plural="multikueueclusters",
         short_names=("mkc",),
@@ -130,7 +134,7 @@ def crds(version: str | None = None) -> list[Json]:
     return [crd(kind, VERSIONS if version is None else (version,)) for kind in KINDS]
 
 
-def crd(kind: Kind, versions: tuple[str, ...] = VERSIONS) -> Json:
+def crd(kind: CrdKind, versions: tuple[str, ...] = VERSIONS) -> Json:
     stored = STORED if STORED in versions else versions[0]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -146,7 +150,7 @@ def crd(kind: Kind, versions: tuple[str, ...] = VERSIONS) -> Json:
     }
 
 
-def _names(kind: Kind) -> Json:
+def _names(kind: CrdKind) -> Json:
     return {
         "kind": kind.name,
         "listKind": f"{kind.name}List",
@@ -164,7 +168,7 @@ def _conversion(by_webhook: bool) -> Json:
     return {"strategy": "Webhook", "webhook": webhook}
 
 
-def _version(kind: Kind, version: str, stored: bool) -> Json:
+def _version(kind: CrdKind, version: str, stored: bool) -> Json:
     entry: Json = {
         "name": version,
         "served": True,
@@ -186,6 +190,6 @@ def _version(kind: Kind, version: str, stored: bool) -> Json:
     return entry
 
 
-def _column(column: Column) -> Json:
+def _column(column: PrinterColumn) -> Json:
     entry: Json = {"name": column.name, "jsonPath": column.path, "type": column.type}
     return entry | {"priority": 1} if column.wide else entry

@@ -23,7 +23,7 @@ OLD_UPDATES = "ancient-changes"
 _LONGEST_NAME = 128
 
 
-class Owner(msgspec.Struct, frozen=True, order=True, gc=False):
+class FieldOwner(msgspec.Struct, frozen=True, order=True, gc=False):
     """The owner of an entry. An applier has one entry regardless of the version it applies."""
 
     manager: str
@@ -38,7 +38,7 @@ class Owner(msgspec.Struct, frozen=True, order=True, gc=False):
         return f"{text} using {self.api_version}" if self.operation == UPDATE else text
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class ManagedFieldsEntry(msgspec.Struct, frozen=True, gc=False):
     """The fields of one owner in the given version, and the time of their last change."""
 
     api_version: str
@@ -48,13 +48,13 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """The fields in the wire format as read, so that they can be written back unchanged."""
 
 
-Entries = dict[Owner, Entry]
+Entries = dict[FieldOwner, ManagedFieldsEntry]
 
 
-def owner(manager: str, operation: str, api_version: str, subresource: str) -> Owner:
+def owner(manager: str, operation: str, api_version: str, subresource: str) -> FieldOwner:
     """Return the owner that a request is attributed to."""
     version = api_version if operation == UPDATE else ""
-    return Owner(manager or "unknown", operation, subresource, version)
+    return FieldOwner(manager or "unknown", operation, subresource, version)
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
@@ -80,7 +80,9 @@ def read(managed: Any) -> Entries:
             each.get("manager", ""), each["operation"], version, each.get("subresource", "")
         )
         wire = each.get("fieldsV1") or {}
-        entries[key] = Entry(version, _parsed(_encode(wire)), each.get("time") or "", wire)
+        entries[key] = ManagedFieldsEntry(
+            version, _parsed(_encode(wire)), each.get("time") or "", wire
+        )
     return entries
 
 
@@ -121,7 +123,7 @@ def write(entries: Entries) -> list[Json]:
     ]
 
 
-def _written(key: Owner, entry: Entry) -> Json:
+def _written(key: FieldOwner, entry: ManagedFieldsEntry) -> Json:
     out: Json = {
         "manager": key.manager,
         "operation": key.operation,
@@ -141,7 +143,7 @@ def capped(entries: Entries) -> Entries:
         key=lambda key: (entries[key].time, key),
     )
     out, surplus = dict(entries), len(updaters) - MOST_UPDATERS
-    first: dict[str, Owner] = {}
+    first: dict[str, FieldOwner] = {}
     for key in updaters:
         if surplus <= 0:
             break
@@ -158,8 +160,8 @@ def capped(entries: Entries) -> Entries:
     return out
 
 
-def _joined(a: Entry, b: Entry, time: str) -> Entry:
-    return Entry(a.api_version, fieldsets.union(a.fields, b.fields), time)
+def _joined(a: ManagedFieldsEntry, b: ManagedFieldsEntry, time: str) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(a.api_version, fieldsets.union(a.fields, b.fields), time)
 
 
 def without_managed(obj: Json) -> Json:
@@ -176,7 +178,7 @@ def with_managed(obj: Json, entries: Entries) -> Json:
     return out
 
 
-def owned(entries: Iterable[Entry]) -> FieldSet:
+def owned(entries: Iterable[ManagedFieldsEntry]) -> FieldSet:
     """Return the union of the fields of all entries."""
     out: FieldSet = {}
     for entry in entries:

@@ -36,24 +36,24 @@ MAX_SLICES = 1000
 _T = TypeVar("_T")
 
 
-class Domain(msgspec.Struct, frozen=True, gc=False):
+class AssignedDomain(msgspec.Struct, frozen=True, gc=False):
     """One place, identified by a value per level from high to low, and its pod count."""
 
     values: list[str]
     count: int
 
 
-def expand(assignment: TopologyAssignment) -> list[Domain]:
+def expand(assignment: TopologyAssignment) -> list[AssignedDomain]:
     """Return every domain in stored order. A slice ends early if a column is too short."""
     return [domain for part in assignment.slices or () for domain in _domains(part)]
 
 
-def _domains(part: TopologySlice) -> Iterator[Domain]:
+def _domains(part: TopologySlice) -> Iterator[AssignedDomain]:
     columns = [_column(level, part.domain_count) for level in part.values_per_level or ()]
     # A slice without levels still has domains, which have no values.
     rows = zip(*columns, strict=False) if columns else repeat((), part.domain_count)
     for values, count in zip(rows, _counts(part), strict=False):
-        yield Domain(list(values), count)
+        yield AssignedDomain(list(values), count)
 
 
 def _column(level: LevelSlice, length: int) -> Iterator[str]:
@@ -90,7 +90,7 @@ def on_node(assignment: PodSetAssignment | None, node: str) -> bool:
 
 
 def compact(
-    levels: Sequence[str], domains: Sequence[Domain], by_hostname_prefix: bool = True
+    levels: Sequence[str], domains: Sequence[AssignedDomain], by_hostname_prefix: bool = True
 ) -> TopologyAssignment:
     """Return the stored form. `expand` returns `domains` in the same order."""
     single = TopologyAssignment(levels=list(levels), slices=_slices([domains]))
@@ -103,7 +103,7 @@ def compact(
 
 
 def split_by_hostname(
-    levels: Sequence[str], domains: Sequence[Domain]
+    levels: Sequence[str], domains: Sequence[AssignedDomain]
 ) -> TopologyAssignment | None:
     """Encode one slice per run of hostnames. Return None if no hostname has a prefix."""
     keys = prefix_keys(["".join(domain.values[-1:]) for domain in domains])
@@ -116,13 +116,13 @@ def _size(assignment: TopologyAssignment) -> int:
     return len(msgspec.json.encode(assignment))
 
 
-def _slices(parts: Sequence[Sequence[Domain]]) -> list[TopologySlice]:
+def _slices(parts: Sequence[Sequence[AssignedDomain]]) -> list[TopologySlice]:
     # All domains of a slice must have the same number of levels. Older writers did not ensure it.
     even = (run for part in parts for run in runs(part, [len(each.values) for each in part]))
     return [_slice(chunk) for run in even for chunk in chunks(run, MAX_DOMAINS)]
 
 
-def _slice(domains: Sequence[Domain]) -> TopologySlice:
+def _slice(domains: Sequence[AssignedDomain]) -> TopologySlice:
     columns = zip(*(domain.values for domain in domains), strict=True)
     counts = [domain.count for domain in domains]
     same = len(set(counts)) == 1

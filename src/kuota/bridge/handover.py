@@ -15,13 +15,13 @@ from kuota.api.base import Json
 from kuota.api.convert import SECONDS, SECONDS_MISSPELT
 from kuota.api.edits import edited, renamed
 from kuota.api.fieldsets import SELF, FieldSet
-from kuota.api.managed_fields import APPLY, UPDATE, Entries, Entry, Owner
+from kuota.api.managed_fields import APPLY, UPDATE, Entries, FieldOwner, ManagedFieldsEntry
 
 KUOTA = "kuota"
 """The field manager of everything that Kuota writes."""
 APPLIED = "kueue.x-k8s.io/v1beta2"
 """The API version that Kueue applies."""
-_OURS = Owner(KUOTA, UPDATE, "status", APPLIED)
+_OURS = FieldOwner(KUOTA, UPDATE, "status", APPLIED)
 _ADMISSION = "kueue-admission"
 _OLDER = "kueue.x-k8s.io/v1beta1"
 _RESPELT = renamed(fieldsets.field(SECONDS_MISSPELT), fieldsets.field(SECONDS))
@@ -62,7 +62,7 @@ def handed_over(managed: Sequence[Json]) -> list[Json]:
     rest = _given(entries, ours) if ours is not None else {}
     if ours is None or rest == ours.fields:
         return list(managed)
-    entries[_OURS] = Entry(APPLIED, rest, ours.time)
+    entries[_OURS] = ManagedFieldsEntry(APPLIED, rest, ours.time)
     return managed_fields.write(entries)
 
 
@@ -77,7 +77,7 @@ def is_finished(workload: Json) -> bool:
     return _holds(workload.get("status") or {}, "Finished")
 
 
-def _given(entries: Entries, entry: Entry) -> FieldSet:
+def _given(entries: Entries, entry: ManagedFieldsEntry) -> FieldSet:
     """Return what remains of the entry after each manager got its part, added to `entries`."""
     rest = entry.fields
     for manager, area in _AREAS.items():
@@ -85,20 +85,20 @@ def _given(entries: Entries, entry: Entry) -> FieldSet:
         if manager == _ADMISSION:
             part = fieldsets.union(part, fieldsets.intersection(rest, _CONTAINERS))
         if part:
-            target = Owner(manager, APPLY, "status")
+            target = FieldOwner(manager, APPLY, "status")
             entries[target] = _joined(entries.get(target), part, entry.time)
             rest = fieldsets.difference(rest, part)
     return rest
 
 
-def _joined(mine: Entry | None, part: FieldSet, time: str) -> Entry:
+def _joined(mine: ManagedFieldsEntry | None, part: FieldSet, time: str) -> ManagedFieldsEntry:
     """Return what a manager owns with the additional part."""
     if mine is None:
-        return Entry(APPLIED, part, time)
+        return ManagedFieldsEntry(APPLIED, part, time)
     fields = mine.fields
     if mine.api_version == _OLDER:
         fields = edited(fields, _STATUS, _RESPELT)
-    return Entry(APPLIED, fieldsets.union(fields, part), max(mine.time, time))
+    return ManagedFieldsEntry(APPLIED, fieldsets.union(fields, part), max(mine.time, time))
 
 
 def _holds(status: Json, type_: str) -> bool:

@@ -23,24 +23,24 @@ from .job_pass.workload import JOB_UID
 from .lifecycle_checks import missing_gates, synced_checks
 from .lifecycle_reason import sync_pending_conditions
 from .lifecycle_reserved import delayed, reconcile_reserved, requeue_json, retry_at
-from .lifecycle_view import WorkloadView
+from .lifecycle_view import WorkloadPassInput
 from .variants import VARIANT_PARENT, is_parent, parent_of
 
 _BACKED_OFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
 
 _INADMISSIBLE = "Inadmissible"
 
-Step = Callable[[Draft, WorkloadView], bool | None]
+Step = Callable[[Draft, WorkloadPassInput], bool | None]
 
 
-def reconcile_workload(view: WorkloadView, now: float) -> PassResult:
+def reconcile_workload(view: WorkloadPassInput, now: float) -> PassResult:
     """Return the result of one pass over the Workload."""
     draft = Draft(view.stored, now)
     any(step(draft, view) for step in _STEPS)
     return draft.done()
 
 
-def finish_orphaned(draft: Draft, view: WorkloadView) -> bool:
+def finish_orphaned(draft: Draft, view: WorkloadPassInput) -> bool:
     """Finish a Workload without an owner, and remove its finalizer."""
     meta = draft.obj.metadata
     leftover = bool(meta.label(JOB_UID)) and view.config.gates.on(Gate.FinishOrphanedWorkloads)
@@ -55,13 +55,13 @@ def finish_orphaned(draft: Draft, view: WorkloadView) -> bool:
     return deleting
 
 
-def sync_preemption_gates(draft: Draft, view: WorkloadView) -> None:
+def sync_preemption_gates(draft: Draft, view: WorkloadPassInput) -> None:
     """List the preemption gates of the spec in the status, new ones closed."""
     if view.config.gates.on(Gate.MultiKueueOrchestratedPreemption):
         draft.write(missing_gates(draft.obj, draft.now))
 
 
-def clear_stale_admission(draft: Draft, view: WorkloadView) -> None:
+def clear_stale_admission(draft: Draft, view: WorkloadPassInput) -> None:
     """Clear an admission without a reservation, which another writer may have left behind."""
     reserved = draft.conditions().get("QuotaReserved")
     unreserved = reserved is not None and reserved.status == "False"
@@ -69,7 +69,7 @@ def clear_stale_admission(draft: Draft, view: WorkloadView) -> None:
         draft.write({"admission": None})
 
 
-def sync_parent_label(draft: Draft, view: WorkloadView) -> bool:
+def sync_parent_label(draft: Draft, view: WorkloadPassInput) -> bool:
     """Label a Workload as a parent if its queue admits concurrently, and otherwise remove the
     label.
 
@@ -87,7 +87,7 @@ def sync_parent_label(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def delete_expired(draft: Draft, view: WorkloadView) -> bool:
+def delete_expired(draft: Draft, view: WorkloadPassInput) -> bool:
     """Delete a finished Workload after its retention period; nothing else happens to it.
 
     If someone else deletes the Workload, the controller of its owner removes the finalizer.
@@ -111,7 +111,7 @@ def delete_expired(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def apply_check_delay(draft: Draft, view: WorkloadView) -> bool:
+def apply_check_delay(draft: Draft, view: WorkloadPassInput) -> bool:
     """Apply the delay that a check in Retry requests. A delay is only ever extended."""
     until = retry_at(draft.obj.status.admission_checks)
     state = draft.obj.status.requeue_state
@@ -124,7 +124,7 @@ def apply_check_delay(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def report_device_faults(draft: Draft, view: WorkloadView) -> bool:
+def report_device_faults(draft: Draft, view: WorkloadPassInput) -> bool:
     """Report devices that cannot be charged, and queue the Workload again once they can be."""
     if draft.current.reserved:
         return False
@@ -145,14 +145,14 @@ def report_device_faults(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def deactivate_on_request(draft: Draft, view: WorkloadView) -> bool:
+def deactivate_on_request(draft: Draft, view: WorkloadPassInput) -> bool:
     if not draft.active or not draft.current.true("DeactivationTarget"):
         return False
     draft.patch({"spec": {"active": False}})
     return True
 
 
-def await_requeue_delay(draft: Draft, view: WorkloadView) -> bool:
+def await_requeue_delay(draft: Draft, view: WorkloadPassInput) -> bool:
     """Wait for the end of a delay, then requeue a Workload without quota."""
     state = draft.obj.status.requeue_state
     if not draft.active or state is None or state.requeue_at is None:
@@ -166,7 +166,7 @@ def await_requeue_delay(draft: Draft, view: WorkloadView) -> bool:
     return not draft.current.reserved
 
 
-def requeue(draft: Draft, view: WorkloadView) -> bool:
+def requeue(draft: Draft, view: WorkloadPassInput) -> bool:
     """Requeue a Workload that is active again or whose backoff is over."""
     conditions = draft.conditions()
     found = conditions.get("Requeued")
@@ -195,7 +195,7 @@ def _backoff_over(draft: Draft) -> bool:
     return True
 
 
-def evict_inactive(draft: Draft, view: WorkloadView) -> bool:
+def evict_inactive(draft: Draft, view: WorkloadPassInput) -> bool:
     """Evict an inactive Workload, whether or not it holds quota, and forget its retries.
 
     One that was evicted already keeps the reason of that eviction.
@@ -221,13 +221,13 @@ def evict_inactive(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def requeue_after_local_queue_restart(draft: Draft, view: WorkloadView) -> bool:
+def requeue_after_local_queue_restart(draft: Draft, view: WorkloadPassInput) -> bool:
     return _requeue_after_restart(
         draft, view.local_queue, "LocalQueue", EvictionReason.LOCAL_QUEUE_STOPPED
     )
 
 
-def record_admission_gate_events(draft: Draft, view: WorkloadView) -> bool:
+def record_admission_gate_events(draft: Draft, view: WorkloadPassInput) -> bool:
     """Record events when an annotation starts or stops gating the admission."""
     gates = view.config.gates
     if not gates.on(Gate.AdmissionGatedBy) or draft.current.true("Admitted"):
@@ -249,12 +249,12 @@ def record_admission_gate_events(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def requeue_after_cluster_queue_restart(draft: Draft, view: WorkloadView) -> bool:
+def requeue_after_cluster_queue_restart(draft: Draft, view: WorkloadPassInput) -> bool:
     stopped = EvictionReason.CLUSTER_QUEUE_STOPPED
     return _requeue_after_restart(draft, view.cluster_queue, "ClusterQueue", stopped)
 
 
-def sync_admission_checks(draft: Draft, view: WorkloadView) -> bool:
+def sync_admission_checks(draft: Draft, view: WorkloadPassInput) -> bool:
     """List the admission checks that the queue requires for these flavors."""
     if view.cluster_queue is None:
         return False
@@ -267,7 +267,7 @@ def sync_admission_checks(draft: Draft, view: WorkloadView) -> bool:
     return bool(status)
 
 
-def sync_admission(draft: Draft, view: WorkloadView) -> bool:
+def sync_admission(draft: Draft, view: WorkloadPassInput) -> bool:
     """Report why there is no quota, or admit a Workload that has passed its checks."""
     if draft.current.true("Admitted"):
         return False

@@ -9,7 +9,7 @@ from kuota.engine.reasons import WaitReason
 
 from .admission import admitted_status, condition_reason
 from .draft import Draft
-from .lifecycle_view import WorkloadView
+from .lifecycle_view import WorkloadPassInput
 
 Why = tuple[WaitReason, str]
 
@@ -26,7 +26,7 @@ _BY_ENGINE = frozenset(
 )
 
 
-def sync_pending_conditions(draft: Draft, view: WorkloadView) -> bool:
+def sync_pending_conditions(draft: Draft, view: WorkloadPassInput) -> bool:
     """Update QuotaReserved=False and Admitted. Returns whether this ends the pass."""
     gates = view.config.gates
     if not draft.current.reserved:
@@ -43,7 +43,7 @@ def sync_pending_conditions(draft: Draft, view: WorkloadView) -> bool:
     return not draft.current.reserved
 
 
-def _why(draft: Draft, view: WorkloadView) -> Why | None:
+def _why(draft: Draft, view: WorkloadPassInput) -> Why | None:
     """The first reason that applies; None to leave the condition as it is.
 
     Without UnadmittedWorkloadsObservability only queues that cannot admit are reported.
@@ -72,12 +72,12 @@ def _why(draft: Draft, view: WorkloadView) -> Why | None:
     return WaitReason.PENDING_EVALUATION, "The workload has not been evaluated yet"
 
 
-def queue_obstacle(view: WorkloadView) -> Why | None:
+def queue_obstacle(view: WorkloadPassInput) -> Why | None:
     """Return why the queues cannot admit; None if they can."""
     return local_obstacle(view) or cluster_obstacle(view)
 
 
-def local_obstacle(view: WorkloadView) -> Why | None:
+def local_obstacle(view: WorkloadPassInput) -> Why | None:
     local = view.local_queue
     name = view.stored.obj.spec.queue_name
     if local is None or view.local_queue_deleting:
@@ -88,7 +88,7 @@ def local_obstacle(view: WorkloadView) -> Why | None:
     return None
 
 
-def cluster_obstacle(view: WorkloadView) -> Why | None:
+def cluster_obstacle(view: WorkloadPassInput) -> Why | None:
     """Return why the ClusterQueue cannot admit. One that is being deleted is inactive."""
     queue, local, admission = view.cluster_queue, view.local_queue, view.stored.obj.status.admission
     if queue is None:
@@ -100,7 +100,7 @@ def cluster_obstacle(view: WorkloadView) -> Why | None:
     return None
 
 
-def _own_obstacle(draft: Draft, view: WorkloadView) -> Why | None:
+def _own_obstacle(draft: Draft, view: WorkloadPassInput) -> Why | None:
     obj = draft.obj
     if not view.namespace_matches:
         named = view.cluster_queue.name if view.cluster_queue else ""

@@ -20,7 +20,7 @@ from .conditions import stamp, timestamp
 from .draft import Draft
 from .eviction import evicted_status, eviction_event
 from .lifecycle_reason import Why, cluster_obstacle, local_obstacle
-from .lifecycle_view import LifecycleConfig, WorkloadView
+from .lifecycle_view import LifecycleConfig, WorkloadPassInput
 from .lifetime import remaining_s
 
 
@@ -68,14 +68,14 @@ WAIT_FOR_RECOVERY = "WaitForRecovery"
 _DRAIN = "HoldAndDrain"
 
 
-def reconcile_reserved(draft: Draft, view: WorkloadView) -> bool:
+def reconcile_reserved(draft: Draft, view: WorkloadPassInput) -> bool:
     """Process a Workload with a reservation, in Kueue's order."""
     if not draft.current.reserved:
         return False
     return any(step(draft, view) for step in _STEPS)
 
 
-def apply_check_states(draft: Draft, view: WorkloadView) -> bool:
+def apply_check_states(draft: Draft, view: WorkloadPassInput) -> bool:
     """Deactivate a Workload with a rejected check; evict one with a check in Retry."""
     if not draft.active or draft.current.true("Evicted"):
         return False
@@ -93,14 +93,14 @@ def apply_check_states(draft: Draft, view: WorkloadView) -> bool:
     return bool(rejected or retried)
 
 
-def evict_from_stopped_local_queue(draft: Draft, view: WorkloadView) -> bool:
+def evict_from_stopped_local_queue(draft: Draft, view: WorkloadPassInput) -> bool:
     queue = view.local_queue
     drained = queue is not None and queue.stop_policy == _DRAIN
     reason = EvictionReason.LOCAL_QUEUE_STOPPED
     return _evict_from_stopped(draft, view, local_obstacle(view), reason if drained else None)
 
 
-def evict_from_stopped_cluster_queue(draft: Draft, view: WorkloadView) -> bool:
+def evict_from_stopped_cluster_queue(draft: Draft, view: WorkloadPassInput) -> bool:
     queue = view.cluster_queue
     if queue is not None and queue.stop_policy == "None" and not queue.deleting:
         # A ClusterQueue that is inactive because of a missing flavor or check admits nothing new.
@@ -113,7 +113,7 @@ def evict_from_stopped_cluster_queue(draft: Draft, view: WorkloadView) -> bool:
     return _evict_from_stopped(draft, view, why, reason if drained else None)
 
 
-def enforce_pods_ready_timeout(draft: Draft, view: WorkloadView) -> bool:
+def enforce_pods_ready_timeout(draft: Draft, view: WorkloadPassInput) -> bool:
     """Evict a Workload whose pods are not ready in time; deactivate it after too many attempts.
 
     One that this pass admits is left to the next pass: its job has to start first.
@@ -139,7 +139,7 @@ def enforce_pods_ready_timeout(draft: Draft, view: WorkloadView) -> bool:
     return True
 
 
-def enforce_maximum_execution_time(draft: Draft, view: WorkloadView) -> bool:
+def enforce_maximum_execution_time(draft: Draft, view: WorkloadPassInput) -> bool:
     left_s = remaining_s(draft.obj, draft.now)
     if left_s is None or not draft.active or draft.current.true("Evicted") or view.variant:
         return False
@@ -196,7 +196,7 @@ def evict(
 
 
 def _evict_from_stopped(
-    draft: Draft, view: WorkloadView, obstacle: Why | None, drained: EvictionReason | None
+    draft: Draft, view: WorkloadPassInput, obstacle: Why | None, drained: EvictionReason | None
 ) -> bool:
     """Withdraw the reservation of a Workload that is not admitted; evict an admitted one if the
     queue is drained.
@@ -220,7 +220,7 @@ def _named(checks: list[AdmissionCheckState]) -> str:
     )
 
 
-_STEPS: tuple[Callable[[Draft, WorkloadView], bool], ...] = (
+_STEPS: tuple[Callable[[Draft, WorkloadPassInput], bool], ...] = (
     apply_check_states,
     evict_from_stopped_local_queue,
     evict_from_stopped_cluster_queue,

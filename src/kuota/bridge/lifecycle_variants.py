@@ -17,7 +17,7 @@ from kuota.engine.reasons import EvictionReason, WaitReason
 from .admission import released_status, reserve
 from .draft import Draft, PassResult
 from .eviction import evicted_status, eviction_event
-from .lifecycle_view import VariantsView
+from .lifecycle_view import VariantsPassInput
 from .variant_pass import VariantPass, open_preemption_gate
 from .variants import (
     BY_PARENT,
@@ -32,7 +32,7 @@ from .variants import (
 Step = Callable[[VariantPass], bool | None]
 
 
-def reconcile_variants(view: VariantsView, now: float) -> PassResult:
+def reconcile_variants(view: VariantsPassInput, now: float) -> PassResult:
     """Return the result of one pass over a parent and its variants."""
     variant_pass = VariantPass(view, now)
     any(step(variant_pass) for step in _STEPS)

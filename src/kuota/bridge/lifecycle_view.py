@@ -22,7 +22,7 @@ from .draft import StoredWorkload
 from .job_pass.workload import PriorityClasses
 from .jobs.ancestor import GroupKind, Lookup, Owners, ancestor, namespace_of, owners_of
 from .jobs.kind import JobKey, JobKind
-from .jobs.registry import ALL, JOB, Registry
+from .jobs.registry import ALL, JOB, JobKindRegistry
 from .variants import is_parent, parent_of
 
 HALF_AN_HOUR_S = 1800.0
@@ -67,7 +67,7 @@ class LifecycleConfig(Struct):
     labels_to_copy: tuple[str, ...] = ()
     annotations_to_copy: tuple[str, ...] = ()
     owners: Owners = Owners()
-    registry: Registry = ALL
+    registry: JobKindRegistry = ALL
     external: tuple[GroupVersionKind, ...] = ()
 
     def kind(self, kind: GroupKind) -> JobKind | None:
@@ -188,7 +188,7 @@ def _seconds(given: Duration | None) -> float | None:
     return given.seconds if given is not None else None
 
 
-class WorkloadView(Struct):
+class WorkloadPassInput(Struct):
     """The inputs of a pass over one Workload.
 
     `cluster_queue` is the one in which it has quota, or else that of its LocalQueue. The caller
@@ -255,7 +255,7 @@ def _created(stored: StoredWorkload) -> float:
     return created.timestamp() if created is not None else 0.0
 
 
-class JobView(Struct):
+class JobPassInput(Struct):
     """The inputs of a pass over one job. Without `job`, it was deleted.
 
     `workloads` are those it controls, by name. `prebuilt` is the one it names, if any. `namespace`
@@ -282,7 +282,7 @@ class JobView(Struct):
     config: LifecycleConfig = LifecycleConfig()
 
 
-class VariantsView(Struct):
+class VariantsPassInput(Struct):
     """A parent, its variants, and their ClusterQueue, if it is known.
 
     Without `parent`, it was deleted; `variants` are those of a parent with the same name.

@@ -14,7 +14,7 @@ from itertools import islice
 
 from kuota.api.match import integer
 from kuota.api.podset import TOPOLOGY_GATE
-from kuota.api.topology_codec import Domain, expand, node_of
+from kuota.api.topology_codec import AssignedDomain, expand, node_of
 from kuota.api.workload import PodSetAssignment, TopologyAssignment, TopologyRequest, Workload
 from kuota.engine.model import Struct
 
@@ -78,7 +78,7 @@ def _chosen(
 
 
 def _by_gaps(
-    domains: Sequence[Domain], levels: Place, members: Sequence[WorkloadPod]
+    domains: Sequence[AssignedDomain], levels: Place, members: Sequence[WorkloadPod]
 ) -> list[tuple[WorkloadPod, Place]]:
     """Fill each domain up to its count. Pods that wait for other reasons are not counted."""
     gated = (pod for pod in members if pod.gated(TOPOLOGY_GATE))
@@ -93,7 +93,7 @@ def _by_gaps(
 
 
 def _by_rank(
-    domains: Sequence[Domain],
+    domains: Sequence[AssignedDomain],
     levels: Place,
     members: Sequence[WorkloadPod],
     ranks: _Ranks,

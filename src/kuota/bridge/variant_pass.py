@@ -20,14 +20,14 @@ from kuota.engine.reasons import WaitReason
 from .conditions import timestamp
 from .draft import Draft, PassResult
 from .effects import Create, Delete, Effect
-from .lifecycle_view import VariantsView
+from .lifecycle_view import VariantsPassInput
 from .variants import PREEMPTION_GATE, flavor_of, variant
 
 
 class VariantPass:
     """One pass over a parent and its variants, sorted by preference."""
 
-    def __init__(self, view: VariantsView, now: float) -> None:
+    def __init__(self, view: VariantsPassInput, now: float) -> None:
         groups = view.queue.groups if view.queue is not None else ()
         self.view = view
         self.now = now

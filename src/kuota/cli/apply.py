@@ -17,7 +17,7 @@ import click
 from kuota.api.base import Json
 from kuota.api.gates import resolved
 from kuota.kube.errors import ApiError, NotFound
-from kuota.kube.requests import Patch, WriteOptions, patching
+from kuota.kube.requests import PatchType, WriteOptions, patching
 from kuota.kube.resources import Resource, key_of
 
 from . import output as printed
@@ -95,7 +95,7 @@ def _is_configuration(manifest: Manifest) -> bool:
     return str(manifest.object.get("apiVersion", "")).startswith("config.kueue.x-k8s.io/")
 
 
-class Rejected(Exception):
+class ManifestRejected(Exception):
     """The manifest cannot be applied; the message gives the reason."""
 
 
@@ -116,7 +116,7 @@ class Applying:
             try:
                 resource = await self._resource(manifest, namespace_given)
                 obj, outcome = await self._apply(resource, manifest.object)
-            except (ApiError, Rejected) as error:
+            except (ApiError, ManifestRejected) as error:
                 failures += 1
                 why = await self._reason(error, manifest.object)
                 click.echo(f"Error: {_where(manifest)}: {why}", err=True)
@@ -128,7 +128,7 @@ class Applying:
             await room.warn(self._session)
         return FAILED if failures else 0
 
-    async def _reason(self, error: ApiError | Rejected, obj: Json) -> str:
+    async def _reason(self, error: ApiError | ManifestRejected, obj: Json) -> str:
         if isinstance(error, NotFound) and _NO_SUCH_KIND in error.message:
             return await absence(self._session, obj["apiVersion"], obj["kind"])
         return rejection(error) if isinstance(error, ApiError) else str(error)
@@ -141,17 +141,19 @@ class Applying:
             click.echo(f"{name_text(resource, obj)} {outcome}{note}")
 
     async def _resource(self, manifest: Manifest, namespace_given: bool) -> Resource:
-        """Return the resource of the object. Raises Rejected if the object cannot be applied."""
+        """Return the resource of the object. Raises ManifestRejected if it cannot be applied."""
         obj = manifest.object
         resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
         if resource is None:
-            raise Rejected(await absence(self._session, obj["apiVersion"], obj["kind"]))
+            raise ManifestRejected(await absence(self._session, obj["apiVersion"], obj["kind"]))
         metadata = obj.get("metadata") or {}
         if not metadata.get("name"):
-            raise Rejected("metadata.name is missing; apply needs one, generateName is for create")
+            raise ManifestRejected(
+                "metadata.name is missing; apply needs one, generateName is for create"
+            )
         own = metadata.get("namespace") or self._session.namespace
         if resource.namespaced and namespace_given and own != self._session.namespace:
-            raise Rejected(f"is for namespace {own}, but -n says {self._session.namespace}")
+            raise ManifestRejected(f"is for namespace {own}, but -n says {self._session.namespace}")
         return resource
 
     async def _apply(self, resource: Resource, manifest: Json) -> tuple[Json, str]:
@@ -178,7 +180,7 @@ async def applied(
     except NotFound:
         before = None
     obj, warnings = await session.answer(
-        patching(resource, key_of(config), config, Patch.APPLY, options)
+        patching(resource, key_of(config), config, PatchType.APPLY, options)
     )
     for each in warnings:
         click.echo(f"Warning: {name_text(resource, obj)}: {each}", err=True)

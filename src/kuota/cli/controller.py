@@ -113,12 +113,12 @@ def command(**options: Any) -> None:
     """
     import os
 
-    from kuota.controller.flags import Flags, Rejected, settings
+    from kuota.controller.flags import Flags, InvalidSettings, settings
     from kuota.controller.process import run
 
     load_plugins()
     try:
         found = settings(Flags(**options), os.environ)
-    except Rejected as error:
+    except InvalidSettings as error:
         raise click.ClickException("\n".join(error.faults)) from None
     run(found)

@@ -36,7 +36,7 @@ Amounts = dict[str, dict[str, str]]
 """Amounts by flavor and resource, in the order of the command line."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class CreateOptions(msgspec.Struct, frozen=True):
     """Where and how an object is created."""
 
     dry_run: str
@@ -59,7 +59,7 @@ def _write_options(function: Callable[..., None]) -> Callable[..., None]:
     @server_options
     @functools.wraps(function)
     def wrapped(dry_run: str, output: str, choice: Choice, **own: Any) -> None:
-        function(target=Target(dry_run, output, choice), **own)
+        function(target=CreateOptions(dry_run, output, choice), **own)
 
     return wrapped
 
@@ -113,7 +113,7 @@ def cluster_queue(
     reclaim_within_cohort: str | None,
     within: str | None,
     groups: list[Json],
-    target: Target,
+    target: CreateOptions,
 ) -> None:
     """Create a ClusterQueue.
 
@@ -139,7 +139,7 @@ def cluster_queue(
 @click.option("--parent", default="", metavar="NAME", help="The parent cohort.")
 @_quota_options
 @_write_options
-def cohort(name: str, parent: str, groups: list[Json], target: Target) -> None:
+def cohort(name: str, parent: str, groups: list[Json], target: CreateOptions) -> None:
     """Create a Cohort, optionally with its own quota.
 
     \b
@@ -163,7 +163,7 @@ def cohort(name: str, parent: str, groups: list[Json], target: Target) -> None:
     help="Create it even if the ClusterQueue does not exist.",
 )
 @_write_options
-def local_queue(name: str, clusterqueue: str, lenient: bool, target: Target) -> None:
+def local_queue(name: str, clusterqueue: str, lenient: bool, target: CreateOptions) -> None:
     """Create a LocalQueue in a namespace.
 
     \b
@@ -188,7 +188,7 @@ def local_queue(name: str, clusterqueue: str, lenient: bool, target: Target) -> 
 )
 @_write_options
 def resource_flavor(
-    name: str, node_labels: str, node_taints: str, tolerations: str, target: Target
+    name: str, node_labels: str, node_taints: str, tolerations: str, target: CreateOptions
 ) -> None:
     """Create a ResourceFlavor.
 
@@ -223,7 +223,7 @@ def _pairs(words: str, option: str) -> dict[str, str]:
     return pairs
 
 
-def _create(kind: str, name: str, spec: Json, target: Target, needed: str = "") -> None:
+def _create(kind: str, name: str, spec: Json, target: CreateOptions, needed: str = "") -> None:
     """Check the object by the rules of `kuota check`, create it, and exit the process.
 
     `needed` names a ClusterQueue that must exist.

@@ -19,7 +19,7 @@ import click
 
 from kuota.failures import alongside
 from kuota.kube.errors import KubeError, NotFound
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.up.demo import (
     GPUS,
@@ -254,7 +254,7 @@ class DemoRun:
             resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
             assert resource is not None
             await self._session.client.patch(
-                resource, key_of(obj), obj, kind=Patch.APPLY, validation="Strict"
+                resource, key_of(obj), obj, kind=PatchType.APPLY, validation="Strict"
             )
 
 

@@ -110,7 +110,7 @@ def _configuration(file: TextIO | None) -> Configuration:
         raise Failed(f"{found}\nNothing was handed over.") from None
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class HandoverResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome for one Workload."""
 
     namespace: str
@@ -146,7 +146,7 @@ class HandingOver:
     def __init__(self, client: Client, *, dry_run: bool = False) -> None:
         self._client = client
         self._dry_run = dry_run
-        self._outcomes: dict[Key, Outcome] = {}
+        self._outcomes: dict[Key, HandoverResult] = {}
         self._progress = Progress()
 
     async def run(self, form: str | None = None) -> int:
@@ -191,7 +191,7 @@ class HandingOver:
             outcome, error = FAULTY, rejection(fault) if isinstance(fault, ApiError) else str(fault)
             click.echo(f"Error: workload {key}: {error}", err=True)
         if outcome != UNCHANGED or key not in self._outcomes:
-            self._outcomes[key] = Outcome(key.namespace, key.name, outcome, error)
+            self._outcomes[key] = HandoverResult(key.namespace, key.name, outcome, error)
 
     async def _settled(self, workload: Json) -> str:
         """Hand over one Workload, and retry after conflicts. Raises Conflict after _TRIES."""

@@ -174,7 +174,7 @@ def _decoded(objects: Iterable[Json], type_: Any) -> dict[str, Any]:
     return {key_of(each).name: msgspec.convert(each, type_) for each in objects}
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class ImportResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome for one pod."""
 
     namespace: str
@@ -191,7 +191,7 @@ class PodsImport:
         self._client = client
         self._context = context
         self._dry_run = dry_run
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[ImportResult] = []
         self._progress = Progress()
         self._clock = SystemClock()
 
@@ -252,7 +252,7 @@ class PodsImport:
             await self._client.patch(kinds.WORKLOADS, name, status, subresource="status")
 
     def _note(self, key: Key, outcome: str, queue: str = "", error: str = "") -> None:
-        self._outcomes.append(Outcome(key.namespace, key.name, outcome, queue, error))
+        self._outcomes.append(ImportResult(key.namespace, key.name, outcome, queue, error))
         if error:
             click.echo(f"Error: pod {key}: {error}", err=True)
 

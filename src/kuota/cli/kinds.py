@@ -56,12 +56,12 @@ NAMES = _known()
 """Known kinds by name, including short names."""
 
 
-class Unknown(click.UsageError):
+class UnknownKind(click.UsageError):
     """The server has no kind of this name."""
 
 
 async def resource_of(session: Session, word: str) -> Resource:
-    """Return the resource with this name or short name. Raises Unknown if there is none."""
+    """Return the resource with this name or short name. Raises UnknownKind if there is none."""
     wanted = word.lower()
     if wanted in NAMES:
         return NAMES[wanted]
@@ -73,7 +73,7 @@ async def resource_of(session: Session, word: str) -> Resource:
         return found[wanted]
     close = difflib.get_close_matches(wanted, [*NAMES, *found], n=1)
     hint = f"did you mean {close[0]}?" if close else "see what there is: kubectl api-resources"
-    raise Unknown(f"the server has no kind '{word}'; {hint}")
+    raise UnknownKind(f"the server has no kind '{word}'; {hint}")
 
 
 async def resource_for(session: Session, api_version: str, kind: str) -> Resource | None:
@@ -124,7 +124,7 @@ async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, 
         return list(pairs.items())
     try:
         kinds = [await resource_of(session, each) for each in words[0].split(",") if each]
-    except Unknown:
+    except UnknownKind:
         if len(words) == 1 and await exists(session, JOBS, words[0]):
             return [(JOBS, [words[0]])]
         raise

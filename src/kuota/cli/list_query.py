@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which objects to list, and how to print them."""
 
     labels: str
@@ -109,8 +109,8 @@ def list_options(function: Callable[..., None]) -> Callable[..., None]:
     @server_options
     @functools.wraps(function)
     def wrapped(**options: Any) -> None:
-        given = {name: options.pop(name) for name in Query.__struct_fields__ if name in options}
-        function(query=Query(**given), **options)
+        given = {name: options.pop(name) for name in ListQuery.__struct_fields__ if name in options}
+        function(query=ListQuery(**given), **options)
 
     return wrapped
 

@@ -16,7 +16,15 @@ from .connect import conduct
 from .groups import KindGroup
 from .job_objects import owners
 from .kinds import resource_of
-from .list_query import EVERYWHERE, Query, age_text, counts, list_options, spec_text, status_text
+from .list_query import (
+    EVERYWHERE,
+    ListQuery,
+    age_text,
+    counts,
+    list_options,
+    spec_text,
+    status_text,
+)
 from .workload_list import workload
 
 if TYPE_CHECKING:
@@ -42,7 +50,7 @@ command.add_command(workload)
 @command.command("clusterqueue")
 @click.option("--active", type=click.BOOL, help="Show only active queues, or only inactive ones.")
 @list_options
-def cluster_queue(active: bool | None, query: Query) -> None:
+def cluster_queue(active: bool | None, query: ListQuery) -> None:
     """List ClusterQueues, their cohorts, and how many workloads wait and run in each.
 
     \b
@@ -80,7 +88,7 @@ def _cluster_queue(queue: Json, now: datetime) -> list[str]:
 )
 @EVERYWHERE
 @list_options
-def local_queue(clusterqueue: str, query: Query) -> None:
+def local_queue(clusterqueue: str, query: ListQuery) -> None:
     """List LocalQueues, and how many workloads wait and run in each.
 
     \b
@@ -109,7 +117,7 @@ def _local_queue(queue: Json, now: datetime) -> list[str]:
 
 @command.command("resourceflavor")
 @list_options
-def resource_flavor(query: Query) -> None:
+def resource_flavor(query: ListQuery) -> None:
     """List ResourceFlavors and the labels of their nodes.
 
     \b
@@ -134,7 +142,7 @@ def _flavor(flavor: Json, now: datetime) -> list[str]:
 @command.command("pods")
 @click.option("--for", "job", required=True, metavar="KIND/NAME", help="The job of the pods.")
 @list_options
-def pods(job: str, query: Query) -> None:
+def pods(job: str, query: ListQuery) -> None:
     """List the pods of a job.
 
     \b

@@ -25,7 +25,7 @@ from kuota.sim.faults import time_faults
 from kuota.sim.scenario import Scenario, load_scenario
 from kuota.sim.timeline import played
 from kuota.view.build import Builder, PastEvents, Subject
-from kuota.view.plan import Plan, WorkloadRow
+from kuota.view.plan import Plan, PlannedWorkload
 
 from . import output as printed
 from .check import FAULTY, UNREADABLE, show
@@ -169,7 +169,7 @@ def _plan(
     return end.engine.state, Builder(end.engine, end.now, subjects, past).plan(notes)
 
 
-def _row(plan: Plan, wanted: str) -> WorkloadRow:
+def _row(plan: Plan, wanted: str) -> PlannedWorkload:
     """Return the workload with this name, or whose job has this name."""
     for row in plan.workloads:
         namespace = row.name.partition("/")[0]
@@ -183,7 +183,7 @@ def _row(plan: Plan, wanted: str) -> WorkloadRow:
     raise click.BadParameter(f"no workload {wanted}; {hint}", param_hint="--explain")
 
 
-def _show(shown: Plan | WorkloadRow, output: str) -> None:
+def _show(shown: Plan | PlannedWorkload, output: str) -> None:
     if output in printed.FORMATS:
         printed.show(shown, output)
         return

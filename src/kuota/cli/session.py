@@ -18,7 +18,7 @@ from kuota.kube.errors import Gone, Unreachable
 from kuota.kube.http_client import HttpTransport
 from kuota.kube.requests import HttpRequest, fetching
 from kuota.kube.resources import Resource
-from kuota.kube.retry import Sender
+from kuota.kube.retry import RetryingSender
 
 from .connect import MANAGER
 
@@ -33,7 +33,7 @@ class Session:
         """The options that select the same namespace in another command, if any are needed."""
         self.embedded = "+kuota" in version
         """Whether the server is `kuota up`, which runs pods as processes of its machine."""
-        self._sender = Sender(transport, SystemClock(), None, None)
+        self._sender = RetryingSender(transport, SystemClock(), None, None)
 
     def key(self, resource: Resource, name: str) -> Key:
         """Return the key of the object with this name in the selected namespace."""

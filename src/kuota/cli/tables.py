@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kuota.view.plan import Plan, QueueRow, QuotaRow, State, WhyRow, WorkloadRow
+from kuota.view.plan import Plan, PlannedState, PlannedWorkload, QueueRow, QuotaRow, WhyRow
 from kuota.view.words import several
 from kuota.view.workload_state import LiveState
 
@@ -24,13 +24,13 @@ WIDTH = 100
 WIDE = 160
 _HELP_LINES = 2
 STYLES = {
-    State.ADMITTED: "green",
-    State.RESERVED: "cyan",
-    State.WAITING: "yellow",
-    State.PREEMPTED: "magenta",
-    State.NOT_QUEUED: "red",
-    State.DEACTIVATED: "dim",
-    State.FINISHED: "dim",
+    PlannedState.ADMITTED: "green",
+    PlannedState.RESERVED: "cyan",
+    PlannedState.WAITING: "yellow",
+    PlannedState.PREEMPTED: "magenta",
+    PlannedState.NOT_QUEUED: "red",
+    PlannedState.DEACTIVATED: "dim",
+    PlannedState.FINISHED: "dim",
 }
 LIVE_STYLES = {
     LiveState.ADMITTED: "green",
@@ -56,7 +56,7 @@ def print_plan(plan: Plan, *, wide: bool) -> None:
     print_parts([*parts, *(["", *lines] if lines else [])], WIDE if wide else WIDTH)
 
 
-def print_explanation(row: WorkloadRow) -> None:
+def print_explanation(row: PlannedWorkload) -> None:
     title = Text.assemble((row.name, "bold"), f" ({row.kind}, priority {row.priority})")
     print_parts([title, *_explained(row)], WIDTH)
 
@@ -142,14 +142,14 @@ def _workloads(plan: Plan, wide: bool) -> Table:
     return table
 
 
-def _outcome(row: WorkloadRow, most: int | None) -> RenderableType:
+def _outcome(row: PlannedWorkload, most: int | None) -> RenderableType:
     """Return what a workload is assigned, or why it waits and what would help."""
     lines: list[RenderableType] = [_gets(row)] if row.gets else []
-    if row.state is State.ADMITTED and not row.gets:
+    if row.state is PlannedState.ADMITTED and not row.gets:
         lines.append(
             "requests no resource that its queue covers; check the resources of its containers"
         )
-    if row.preempted_by and row.state is State.PREEMPTED:
+    if row.preempted_by and row.state is PlannedState.PREEMPTED:
         lines.append(f"preempted by {several(row.preempted_by)}")
     if row.why is not None and row.why.text:
         lines.append(row.why.text)
@@ -170,7 +170,7 @@ def _helps(why: WhyRow) -> list[str]:
     return list(dict.fromkeys(each.text for each in why.help))
 
 
-def _gets(row: WorkloadRow) -> str:
+def _gets(row: PlannedWorkload) -> str:
     several_sets = len({each.pod_set for each in row.gets}) > 1
     given: dict[tuple[str, str], list[str]] = {}
     for each in sorted(row.gets, key=lambda each: each.resource):
@@ -262,7 +262,7 @@ def _closing(plan: Plan) -> list[RenderableType]:
     return lines
 
 
-def _explained(row: WorkloadRow) -> list[RenderableType]:
+def _explained(row: PlannedWorkload) -> list[RenderableType]:
     where = f"ClusterQueue {row.cluster_queue}" if row.cluster_queue else "no ClusterQueue"
     facts = [("state", f"{row.state}; LocalQueue {row.queue or '(none)'}, {where}")]
     if row.gets:

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from kuota.view.topology import DomainResource, DomainRow, FlavorRow, TopologyReport, WorkloadRow
+from kuota.view.topology import (
+    DomainResource,
+    DomainRow,
+    FlavorRow,
+    SelectedWorkload,
+    TopologyReport,
+)
 
 from .output import counted, show_table
 
@@ -36,7 +42,7 @@ def draw(report: TopologyReport, *, level: str = "", wide: bool = False) -> None
         click.echo(f"Note: {note}")
 
 
-def _workload(row: WorkloadRow) -> None:
+def _workload(row: SelectedWorkload) -> None:
     where = f"on flavor {', '.join(row.flavors)}"
     placed = f"{counted(row.pods, 'pod')} placed {where}" if row.flavors else "no pods are placed"
     named = "" if row.name.endswith(f"/{row.workload}") else f" (Workload {row.workload})"

@@ -366,7 +366,7 @@ def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
 def _failure(error: Exception, state_dir: StateDir, options: UpOptions) -> str:
     """Return the message for a failed start: the reason and what to do."""
     from kuota.listening import CannotListen
-    from kuota.server.store_schema import Damaged, Lost
+    from kuota.server.store_schema import Damaged, DataLost
 
     if isinstance(error, CannotListen):
         external_listener = options.external_listener
@@ -376,8 +376,8 @@ def _failure(error: Exception, state_dir: StateDir, options: UpOptions) -> str:
         ) == (error.host, error.port)
         option = "--address" if external else "--port"
         return f"{error}. Free the port, or choose another one with {option}"
-    if isinstance(error, Lost | Damaged):
-        return f"{error}\n{_rescue(state_dir, isinstance(error, Lost))}"
+    if isinstance(error, DataLost | Damaged):
+        return f"{error}\n{_rescue(state_dir, isinstance(error, DataLost))}"
     if not isinstance(error, OSError):
         return str(error)
     return unusable_state(state_dir, os.strerror(error.errno) if error.errno else str(error))

@@ -27,7 +27,7 @@ from kuota.view.workload_state import (
 
 from .connect import conduct
 from .job_objects import failed_pods
-from .list_query import EVERYWHERE, Query, age_text, list_options, spec_text
+from .list_query import EVERYWHERE, ListQuery, age_text, list_options, spec_text
 from .output import one_line
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
 @EVERYWHERE
 @list_options
 def workload(
-    clusterqueue: str, localqueue: str, statuses: tuple[str, ...], owner: str, query: Query
+    clusterqueue: str, localqueue: str, statuses: tuple[str, ...], owner: str, query: ListQuery
 ) -> None:
     """List workloads: their jobs, queues and states, and why they wait or ended.
 
@@ -134,7 +134,7 @@ def workload(
     conduct(query.choice, lambda session: _show_workloads(session, query, only))
 
 
-async def _show_workloads(session: Session, query: Query, only: WorkloadFilter) -> None:
+async def _show_workloads(session: Session, query: ListQuery, only: WorkloadFilter) -> None:
     found, queues = await asyncio.gather(
         query.items(session, WORKLOADS),
         session.client.list(LOCAL_QUEUES, query.where(session, LOCAL_QUEUES)),
@@ -167,7 +167,7 @@ async def _show_workloads(session: Session, query: Query, only: WorkloadFilter) 
     query.show(session, WORKLOADS, items, _HEADER, row, _OPTIONAL)
 
 
-async def _failed(session: Session, query: Query, workloads: Sequence[Json]) -> Pods:
+async def _failed(session: Session, query: ListQuery, workloads: Sequence[Json]) -> Pods:
     """Return failed pods if the cause of a workload's failure depends on them."""
     if not any(state(each) is LiveState.FAILED for each in workloads):
         return {}

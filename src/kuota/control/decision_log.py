@@ -17,7 +17,7 @@ from kuota.api.workload import Workload
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.lifetime import waited_s
 from kuota.bridge.messages import wait_text
-from kuota.engine.decisions import Decision, Outcome, Preempt, Wait
+from kuota.engine.decisions import CycleResult, Decision, Preempt, Wait
 from kuota.kube.clock import Clock
 
 from .cached_object import CachedObject
@@ -35,7 +35,7 @@ class DecisionLog:
         self._clock = clock
         self._rejections: dict[Key, str] = {}
 
-    def cycle(self, outcome: Outcome, took_s: float) -> None:
+    def cycle(self, outcome: CycleResult, took_s: float) -> None:
         """Log the preemptions and rejections of a cycle with decisions, and its summary."""
         if not outcome.decisions or not _log.isEnabledFor(V2):
             return
@@ -118,7 +118,7 @@ def _evicted(obj: Workload) -> None:
     _log.log(V2, "Workload evicted", extra={"fields": fields})
 
 
-def _summary(outcome: Outcome, took_s: float) -> dict[str, Any]:
+def _summary(outcome: CycleResult, took_s: float) -> dict[str, Any]:
     counts = Counter(_kind(each) for each in outcome.decisions)
     return {
         "heads": len(outcome.decisions),

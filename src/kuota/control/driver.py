@@ -26,7 +26,7 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event, StatusPatch
 from kuota.bridge.outbound import Outbound
 from kuota.engine.affected import AffectedQueues, ChangeTracker
-from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
+from kuota.engine.decisions import Admit, CycleResult, Decision, Evict, Migrate, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, ObjectDeleted
 from kuota.engine.quiescence import Quiescence
@@ -37,7 +37,7 @@ from kuota.kube.clock import Clock, within
 from kuota.kube.errors import ApiError, Conflict, KubeError, NotFound
 
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 from .pending_reports import PendingReports
 
 MAX_ATTEMPTS = 5
@@ -68,14 +68,14 @@ class Driver:
         engine: Engine,
         cache: ClusterCache,
         client: Client,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         reports: PendingReports,
     ) -> None:
         self.engine = engine
         self._tracker = ChangeTracker(engine)
         self.on_affected: Callable[[AffectedQueues], None] = lambda affected: None
-        self.cycle_observers: list[Callable[[Outcome, float], None]] = []
+        self.cycle_observers: list[Callable[[CycleResult, float], None]] = []
         self._cache = cache
         self._client = client
         self._sender = sender

@@ -36,7 +36,7 @@ class WrittenObjects(Protocol):
         """Return an object; None if it does not exist."""
 
 
-class Sender:
+class EffectSender:
     """Sends effects through a client. Callers hold `locks` while they compute and send effects."""
 
     def __init__(self, client: Client, cache: WrittenObjects, recorder: Recorder) -> None:

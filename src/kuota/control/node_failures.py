@@ -39,7 +39,7 @@ from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 from .node_pod_informers import FOR_NODE, IN_CHAIN
 
 NODE = "assigned node"
@@ -52,7 +52,7 @@ class NodeFailures:
     """Reconciles nodes by name."""
 
     def __init__(
-        self, client: Client, cache: ClusterCache, sender: Sender, clock: Clock, gates: Gates
+        self, client: Client, cache: ClusterCache, sender: EffectSender, clock: Clock, gates: Gates
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue(clock)
         self._client = client

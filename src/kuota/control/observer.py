@@ -18,7 +18,7 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.workload_pods import chain_of
-from kuota.engine.decisions import Outcome
+from kuota.engine.decisions import CycleResult
 from kuota.failures import tolerated
 from kuota.kube import resources as kinds
 from kuota.kube.clock import Clock
@@ -47,7 +47,7 @@ _RESOURCES: dict[str, Resource] = {
 class Observer(Protocol):
     """Receives what happens. Called on the engine's event loop, so its methods must not block."""
 
-    def cycle(self, outcome: Outcome, took_s: float) -> None:
+    def cycle(self, outcome: CycleResult, took_s: float) -> None:
         """A cycle has ended."""
 
     def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:

@@ -29,7 +29,7 @@ from kuota.kube.clock import Clock
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
 from .deferred_writes import DeferredWrites
-from .effects import Sender
+from .effects import EffectSender
 
 MANY = 50
 """If more reports than this are pending, they are written without events."""
@@ -53,7 +53,7 @@ class PendingReports:
         self,
         engine: Engine,
         cache: ClusterCache,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         *,
         readiness: bool = False,

@@ -13,7 +13,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.workqueue import serve
 
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 from .node_failures import NodeFailures
 from .observer import Instrument
 from .parts import Part, Parts
@@ -29,7 +29,7 @@ class PodControllers:
         self,
         client: Client,
         cache: ClusterCache,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         gates: Gates,
         parts: Parts,

@@ -21,13 +21,13 @@ from kuota.bridge.jobs.composable import ComposableJob, JobWithTermination, memb
 from kuota.bridge.jobs.job_webhook import NAMESPACE, waits_for_quota
 from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
 from kuota.bridge.jobs.pod_parent import ParentView, PodParent, reconcile_parent
-from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
+from kuota.bridge.lifecycle_view import JobPassInput, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Forbidden, Invalid, NotFound
 from kuota.kube.workqueue import RetryLater
 
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 
 FINISHED = "FinishedWorkload"
 WORKLOAD_REJECTED = "ErrWorkloadCompose"
@@ -47,7 +47,7 @@ class JobReconciler:
     def __init__(
         self,
         cache: ClusterCache,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         config: LifecycleConfig,
         occupied: Occupied | None = None,
@@ -192,7 +192,9 @@ class JobReconciler:
         own = [each.key for each in self._workloads_of(at)]
         return [*own, Key(at.key.namespace, named)] if named else own
 
-    def _news(self, at: JobKey, view: JobView, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    def _news(
+        self, at: JobKey, view: JobPassInput, effects: tuple[Effect, ...]
+    ) -> tuple[Effect, ...]:
         """Remove the event that a Workload is finished if it was already recorded.
 
         A Workload finishes in two passes: the first sets the condition, the second removes the
@@ -210,7 +212,7 @@ class JobReconciler:
         if any(_is_finished_event(each) for each in effects):
             self._finished[at] = _uid(job)
 
-    def view(self, at: JobKey) -> JobView:
+    def view(self, at: JobKey) -> JobPassInput:
         """Collect the inputs of a pass."""
         cache, key = self._cache, at.key
         job, kind = cache.job(at), self._config.kind(at.kind)
@@ -224,7 +226,7 @@ class JobReconciler:
                 above = ancestor_of(job, self._owner, self._workloads_of, self._config, labels)
         except NestingError as error:
             too_deep, nesting = isinstance(error, NestingTooDeep), str(error)
-        return JobView(
+        return JobPassInput(
             key=key,
             kind=kind,
             job=job,

@@ -31,7 +31,7 @@ from kuota.kube.resources import Resource
 
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 
 MIN_INTERVAL_S = 1.0
 """The shortest interval between a write of an object and the next write of its counters."""
@@ -65,7 +65,7 @@ class QueueReconciler:
         self,
         cache: ClusterCache,
         engine: Engine,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         node_labels: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:

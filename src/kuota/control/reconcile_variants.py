@@ -12,7 +12,7 @@ from kuota.api.base import Key
 from kuota.bridge.changes import only_status_changed
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.lifecycle_variants import reconcile_variants
-from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsView
+from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsPassInput
 from kuota.bridge.variants import is_parent, parent_of
 from kuota.engine.engine import Engine
 from kuota.engine.model import ClusterQueue
@@ -21,7 +21,7 @@ from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 
 
 class VariantReconciler:
@@ -31,7 +31,7 @@ class VariantReconciler:
         self,
         cache: ClusterCache,
         engine: Engine,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         config: LifecycleConfig,
     ) -> None:
@@ -56,11 +56,11 @@ class VariantReconciler:
             await self._sender.send(result.effects)
         return result.requeue_after_s
 
-    def view(self, key: Key) -> VariantsView:
+    def view(self, key: Key) -> VariantsPassInput:
         """Collect the inputs of a pass."""
         parent = self._stored_workload(key)
         found = [self._stored_workload(each) for each in self._variants.get(key, ())]
-        return VariantsView(
+        return VariantsPassInput(
             parent=parent,
             variants=tuple(each for each in found if each is not None and not each.deleting),
             queue=self._queue_of(key),

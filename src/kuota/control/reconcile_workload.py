@@ -9,12 +9,12 @@ from kuota.api.base import Key
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.lifecycle import reconcile_workload
 from kuota.bridge.lifecycle_checks import followers
-from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
+from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadPassInput
 from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock
 
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 from .job_caches import PRIORITY
 
 JITTER = 0.0001
@@ -28,7 +28,7 @@ class WorkloadReconciler:
         self,
         cache: ClusterCache,
         engine: Engine,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         config: LifecycleConfig,
     ) -> None:
@@ -59,7 +59,7 @@ class WorkloadReconciler:
             return 0.0
         return 0.0 if result.effects else result.requeue_after_s
 
-    def view(self, stored: StoredWorkload) -> WorkloadView:
+    def view(self, stored: StoredWorkload) -> WorkloadPassInput:
         """Collect the inputs of a pass."""
         obj, state = stored.obj, self._engine.state
         local = Key(obj.metadata.namespace, obj.spec.queue_name)
@@ -69,7 +69,7 @@ class WorkloadReconciler:
             name = obj.status.admission.cluster_queue
         queue = state.queues.get(name)
         known = state.workloads.get(obj.key)
-        return WorkloadView(
+        return WorkloadPassInput(
             stored=stored,
             config=self._config,
             local_queue=local_queue,
@@ -90,7 +90,7 @@ class WorkloadReconciler:
 class ClassReconciler:
     """Reads from a ClusterCache and writes through `sender`."""
 
-    def __init__(self, cache: ClusterCache, sender: Sender) -> None:
+    def __init__(self, cache: ClusterCache, sender: EffectSender) -> None:
         self._cache = cache
         self._sender = sender
 

@@ -35,7 +35,7 @@ from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
 from .definitions import Definitions
 from .driver import Driver
-from .effects import Sender
+from .effects import EffectSender
 from .facts import FactSource
 from .node_facts import NodeFacts
 from .node_labels import NodeLabels
@@ -97,7 +97,7 @@ class System:
         self.engine = _engine(policy(config, gates))
         lifecycle = lifecycle or lifecycle_config(config, gates)
         self.cache = _cache(client, self.clock, lifecycle, charges_devices(config, gates))
-        self.sender = Sender(client, self.cache, recorder)
+        self.sender = EffectSender(client, self.cache, recorder)
         self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)
         self.reports = self._pending_reports()
         self.driver = Driver(self.engine, self.cache, client, self.sender, self.clock, self.reports)

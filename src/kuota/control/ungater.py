@@ -26,7 +26,7 @@ from kuota.kube.workqueue import RetryLater, WorkQueue
 
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
-from .effects import Sender
+from .effects import EffectSender
 from .node_pod_informers import IN_CHAIN
 
 BATCH_S = 0.1
@@ -46,7 +46,7 @@ class Ungater:
     """
 
     def __init__(
-        self, client: Client, cache: ClusterCache, sender: Sender, clock: Clock, gates: Gates
+        self, client: Client, cache: ClusterCache, sender: EffectSender, clock: Clock, gates: Gates
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(clock)
         self._client = client

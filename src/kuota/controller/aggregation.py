@@ -18,7 +18,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.errors import Forbidden, KubeError
 
 from . import certificates
-from .flags import Settings
+from .flags import ControllerSettings
 
 if TYPE_CHECKING:
     from kuota.visibility.aggregated import AggregatedServer
@@ -44,7 +44,7 @@ async def serve(
     server: AggregatedServer,
     of: Aggregation,
     at: socket.socket,
-    settings: Settings,
+    settings: ControllerSettings,
     client: Client,
     clock: Clock,
 ) -> None:
@@ -67,11 +67,15 @@ async def serve(
 
 
 async def _manage(
-    context: ssl.SSLContext, of: Aggregation, settings: Settings, client: Client, clock: Clock
+    context: ssl.SSLContext,
+    of: Aggregation,
+    settings: ControllerSettings,
+    client: Client,
+    clock: Clock,
 ) -> None:
     """Use a certificate that the APIServices trust, if they verify certificates."""
     from kuota.webhook.certificates import SECRET, ManagedCertificate
-    from kuota.webhook.certificates import Settings as Wanted
+    from kuota.webhook.certificates import CertificateSettings as Wanted
 
     readable = [each for each in of.api_services if await _may_read(client, each)]
     if not readable:

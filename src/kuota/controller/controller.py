@@ -30,7 +30,7 @@ from kuota.memory import calm_collector
 from kuota.metrics.runtime import Runtime, host_of
 
 from .devices import watch_devices
-from .flags import Settings
+from .flags import ControllerSettings
 from .history import LEASE_SUFFIX, HistoryPart
 from .leadership import Leadership, leadership
 from .metrics import MetricsPart, load_metrics
@@ -100,7 +100,9 @@ class Controller:
     `on_lost` is called as soon as this is known.
     """
 
-    def __init__(self, settings: Settings, on_lost: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, settings: ControllerSettings, on_lost: Callable[[], None] | None = None
+    ) -> None:
         self._settings = settings
         self._on_lost = on_lost
         self._clock = SystemClock()

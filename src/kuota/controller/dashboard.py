@@ -25,10 +25,10 @@ from kuota.dashboard.access import ADMINS, BearerToken, Credential, ProxiedUser
 from kuota.dashboard.assembly import DashboardDependencies, assembled
 from kuota.dashboard.http import PREFIX, Dashboard
 from kuota.dashboard.responses import plain
-from kuota.kube.access import Access, AccessReviews, UserInfo
+from kuota.kube.access import AccessRequest, AccessReviews, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.config import Connection, Secret, User
+from kuota.kube.config import Connection, KubeconfigUser, Secret
 from kuota.kube.errors import Forbidden
 from kuota.kube.http_client import http_client
 from kuota.kube.resources import LOCAL_QUEUES
@@ -37,7 +37,7 @@ from kuota.view.observed import ObservedState
 from kuota.visibility.front_proxy import FrontProxy
 
 from . import certificates
-from .flags import Settings
+from .flags import ControllerSettings
 
 CERTIFICATE = Path("/etc/kuota/dashboard/certs")
 """The directory of the certificate that browsers see, if the admin provides one."""
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClusterAccess:
-    """A `kuota.dashboard.access.Access` by reviews of the API server."""
+    """A `kuota.dashboard.access.ViewerAccess` by reviews of the API server."""
 
     def __init__(self, client: Client, connection: Connection, clock: Clock) -> None:
         self._client = client
@@ -69,14 +69,14 @@ class ClusterAccess:
             return await self._reviews.user(credential.text)
         return credential.user if isinstance(credential, ProxiedUser) else None
 
-    async def allows(self, user: UserInfo, request: Access) -> bool:
+    async def allows(self, user: UserInfo, request: AccessRequest) -> bool:
         return ADMINS in user.groups or await self._reviews.allows(user, request)
 
     @asynccontextmanager
     async def client(self, credential: Credential) -> AsyncIterator[Client]:
         if not isinstance(credential, BearerToken):
             raise Forbidden(403, "Forbidden", _NO_TOKEN)
-        own = User(token=Secret(credential.text))
+        own = KubeconfigUser(token=Secret(credential.text))
         # Only the address is ours: nothing of the dashboard's own credentials may be sent.
         connection = msgspec.structs.replace(self._connection, user=own)
         client = http_client(connection, clock=self._clock, agent=f"kuota/{__version__}")
@@ -98,7 +98,7 @@ class ClusterAccess:
 class DashboardPart:
     """Serves until cancelled."""
 
-    def __init__(self, settings: Settings, client: Client, clock: Clock) -> None:
+    def __init__(self, settings: ControllerSettings, client: Client, clock: Clock) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock
@@ -167,7 +167,7 @@ def proxied_user(proxy: FrontProxy | None, request: web.BaseRequest) -> UserInfo
     return proxy.user(headers)
 
 
-def _proxy(settings: Settings) -> FrontProxy | None:
+def _proxy(settings: ControllerSettings) -> FrontProxy | None:
     wanted = settings.dashboard
     if not wanted.proxy_authority:
         return None

@@ -106,7 +106,7 @@ class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
     history: Database | None = None
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The validated and complete settings."""
 
     config: Configuration
@@ -142,7 +142,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             yield "tls.curvePreferences"
 
 
-class Rejected(Exception):
+class InvalidSettings(Exception):
     """The process cannot start. `faults` lists all reasons."""
 
     def __init__(self, faults: list[str]) -> None:
@@ -150,8 +150,10 @@ class Rejected(Exception):
         self.faults = faults
 
 
-def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Settings:
-    """The settings that result from the flags. Raises Rejected with every fault."""
+def settings(
+    flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT
+) -> ControllerSettings:
+    """The settings that result from the flags. Raises InvalidSettings with every fault."""
     faults: list[str] = []
     config, gates = _configuration(flags, account, faults)
     parts, log, reached = DEFAULT, LogStyle(), None
@@ -174,8 +176,8 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
         faults += _plain_faults(config.metrics.bind_address)
     history = _history(flags.history_database, parts, faults)
     if faults or reached is None:
-        raise Rejected(faults)
-    return Settings(
+        raise InvalidSettings(faults)
+    return ControllerSettings(
         config=config,
         gates=gates,
         connection=reached,

@@ -12,7 +12,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 
 from .aggregation import Aggregation, serve
-from .flags import Settings
+from .flags import ControllerSettings
 from .leadership import Leadership
 
 SERVICE = "kueue-history-server"
@@ -25,7 +25,9 @@ LEASE_SUFFIX = "-history"
 class HistoryPart:
     """Records and serves until cancelled."""
 
-    def __init__(self, settings: Settings, address: Address, client: Client, clock: Clock) -> None:
+    def __init__(
+        self, settings: ControllerSettings, address: Address, client: Client, clock: Clock
+    ) -> None:
         self._settings = settings
         self._address = address
         self._client = client
@@ -35,11 +37,11 @@ class HistoryPart:
         """Record as soon as this process leads."""
         from kuota.history.calls import InThread
         from kuota.history.quota_recorder import QuotaRecorder, quota_informers
-        from kuota.history.recorder import Recorder
+        from kuota.history.recorder import HistoryRecorder
 
         await leadership.leading()
         # Neither a slow volume nor a remote database may delay the Lease.
-        jobs = Recorder(
+        jobs = HistoryRecorder(
             self._client,
             self._address,
             self._clock,

@@ -15,12 +15,12 @@ from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
 from kuota.history.reports import ReportTooLarge, report
 from kuota.history.turns import ReportTurns
-from kuota.kube.access import Access, UserInfo
+from kuota.kube.access import AccessRequest, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.resources import WORKLOADS
 from kuota.visibility.aggregated import AggregatedServer, forbidden
-from kuota.visibility.documents import ApiGroup, Documents, ServedResource, object_schema
+from kuota.visibility.documents import ApiGroup, GroupDocuments, ServedResource, object_schema
 from kuota.visibility.responses import ApiResponse, failure, method_not_allowed
 
 _WORDS = ("since", "until", "by", "limit", "every")
@@ -50,7 +50,7 @@ class HistoryServer(AggregatedServer):
     def __init__(self, address: Address, client: Client, clock: Clock) -> None:
         super().__init__(client, clock)
         self._address = address
-        self._documents = Documents((GROUP,))
+        self._documents = GroupDocuments((GROUP,))
         self._turns = ReportTurns()
 
     async def respond(
@@ -67,14 +67,16 @@ class HistoryServer(AggregatedServer):
             return self._document(path, request.headers.get("Accept", ""))
         return await self._report(user, place, dict(request.query))
 
-    async def _report(self, user: UserInfo, place: api.Place, query: dict[str, str]) -> ApiResponse:
+    async def _report(
+        self, user: UserInfo, place: api.ReportScope, query: dict[str, str]
+    ) -> ApiResponse:
         try:
             question = api.parse_query(query, self._clock.now().timestamp())
         except Invalid as error:
             return failure(400, "BadRequest", str(error))
         return await self._turns.run(user.name, partial(self._read, place, question))
 
-    def _read(self, place: api.Place, question: api.Question) -> ApiResponse:
+    def _read(self, place: api.ReportScope, question: api.Question) -> ApiResponse:
         try:
             return ApiResponse(status=200, body=report(self._address, place, question))
         except HistoryUnavailable as error:
@@ -92,12 +94,12 @@ class HistoryServer(AggregatedServer):
         return ApiResponse(status=200, body=body, content_type=content_type)
 
 
-def _access(request: web.BaseRequest, place: api.Place | None) -> Access:
+def _access(request: web.BaseRequest, place: api.ReportScope | None) -> AccessRequest:
     """Return what the caller must be allowed to do."""
     if place is None:
         verb = "get" if request.method == "HEAD" else request.method.lower()
-        return Access(verb=verb, path=request.rel_url.raw_path)
-    return Access(
+        return AccessRequest(verb=verb, path=request.rel_url.raw_path)
+    return AccessRequest(
         verb="list",
         group=WORKLOADS.group,
         version=WORKLOADS.version,

@@ -19,7 +19,7 @@ RELEASE_S = 0.2
 _log = logging.getLogger(__name__)
 
 
-class Lost(Exception):
+class LeadershipLost(Exception):
     """Another process may lead. This one must exit; Kubernetes starts a new one."""
 
 
@@ -37,14 +37,14 @@ class Leadership:
         self._closed = False
 
     async def run(self) -> None:
-        """Lead as soon as possible. Raises Lost. Without leader election, returns as leader."""
+        """Lead as soon as possible. Raises LeadershipLost. Without election, returns as leader."""
         if self._election is None:
             self._leads.set()
             return
         await self._election.acquire()
         self._leads.set()
         await self._election.hold()
-        raise Lost
+        raise LeadershipLost
 
     async def leading(self) -> None:
         """Wait until this process leads."""

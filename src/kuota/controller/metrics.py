@@ -14,7 +14,7 @@ from kuota.kube.clock import Clock
 from kuota.metrics.runtime import Runtime
 
 from . import certificates
-from .flags import Settings
+from .flags import ControllerSettings
 from .leadership import Leadership
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ _log = logging.getLogger(__name__)
 class MetricsPart:
     """Collects the metrics of a system and serves them."""
 
-    def __init__(self, settings: Settings, client: Client, clock: Clock, runtime: Runtime) -> None:
+    def __init__(
+        self, settings: ControllerSettings, client: Client, clock: Clock, runtime: Runtime
+    ) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock

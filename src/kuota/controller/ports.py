@@ -14,7 +14,7 @@ import msgspec
 from kuota.api.gates import Gate
 from kuota.control.parts import Part
 
-from .flags import Address, Settings, address
+from .flags import Address, ControllerSettings, address
 
 
 class PortUnavailable(Exception):
@@ -46,7 +46,7 @@ _SETTINGS = {
 }
 
 
-def opened(settings: Settings) -> Ports:
+def opened(settings: ControllerSettings) -> Ports:
     """Open every port that the settings ask for. Raises PortUnavailable; then none is open."""
     wanted = _wanted(settings)
     if not wanted:
@@ -68,7 +68,7 @@ def opened(settings: Settings) -> Ports:
     return Ports(**found)
 
 
-def _wanted(settings: Settings) -> dict[str, Address]:
+def _wanted(settings: ControllerSettings) -> dict[str, Address]:
     config, parts = settings.config, settings.parts
     found = {"probes": address(config.health.health_probe_bind_address)}
     if Part.HISTORY not in parts:

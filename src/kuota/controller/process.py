@@ -15,8 +15,8 @@ from kuota.kube.errors import ConfigError
 
 from . import logs
 from .controller import Controller
-from .flags import Settings
-from .leadership import Lost
+from .flags import ControllerSettings
+from .leadership import LeadershipLost
 from .ports import PortUnavailable
 
 STOPPED = 0
@@ -27,7 +27,7 @@ DEADLINE_S = 0.8
 _log = logging.getLogger(__name__)
 
 
-def run(settings: Settings) -> NoReturn:
+def run(settings: ControllerSettings) -> NoReturn:
     """Run until a signal or a failure, then exit."""
     user = settings.connection.user
     secrets = (user.token.reveal(), user.password.reveal(), user.key.text.reveal())
@@ -37,14 +37,14 @@ def run(settings: Settings) -> NoReturn:
     raise AssertionError("the process has ended")
 
 
-async def _served(settings: Settings) -> NoReturn:
+async def _served(settings: ControllerSettings) -> NoReturn:
     status = await _status(settings)
     # Python's normal exit would wait for threads that are no longer needed.
     logging.shutdown()
     os._exit(status)
 
 
-async def _status(settings: Settings) -> int:
+async def _status(settings: ControllerSettings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stop)
@@ -73,7 +73,7 @@ def _end_soon(status: int) -> None:
 
 
 def _explained(failures: BaseExceptionGroup[BaseException]) -> int:
-    lost, others = failures.split(Lost)
+    lost, others = failures.split(LeadershipLost)
     if lost is not None:
         _log.error("leader election lost")
     if others is not None:

@@ -10,7 +10,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 
 from .aggregation import Aggregation, serve
-from .flags import Settings
+from .flags import ControllerSettings
 
 if TYPE_CHECKING:
     from kuota.control.system import System
@@ -23,7 +23,7 @@ ENTRY = "visibility-"
 class VisibilityPart:
     """Serves until cancelled, as soon as the queues are known."""
 
-    def __init__(self, settings: Settings, client: Client, clock: Clock) -> None:
+    def __init__(self, settings: ControllerSettings, client: Client, clock: Clock) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock

@@ -20,7 +20,7 @@ from kuota.kube.resources import Resource
 from kuota.loopback import is_loopback
 
 from . import certificates
-from .flags import Settings
+from .flags import ControllerSettings
 
 if TYPE_CHECKING:
     import ssl
@@ -40,7 +40,7 @@ class WebhookPart:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ControllerSettings,
         at: socket.socket,
         client: Client,
         clock: Clock,
@@ -100,7 +100,7 @@ class WebhookPart:
                 certificates.webhook_directory(config), context, self._clock
             )
         from kuota.webhook.certificates import SECRET, ManagedCertificate
-        from kuota.webhook.certificates import Settings as Wanted
+        from kuota.webhook.certificates import CertificateSettings as Wanted
         from kuota.webhook.manifests import SERVICE
 
         certs = config.internal_cert_management or InternalCertManagement()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who views the dashboard, and what this viewer may read. Every answer has the API's permissions.
 
-The machine and the cluster each implement `Access`: one asks the roles of the embedded server, the
-other sends reviews to the API server.
+The machine and the cluster each implement `ViewerAccess`: one asks the roles of the embedded
+server, the other sends reviews to the API server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from kuota.kube.access import Access as AccessRequest
+from kuota.kube.access import AccessRequest as AccessRequest
 from kuota.kube.access import UserInfo
 from kuota.kube.client import Client
 from kuota.kube.resources import Resource
@@ -72,7 +72,7 @@ Credential = BearerToken | UnixPeer | ProxiedUser
 """What proves who somebody is. It is checked again at every use, so that a revocation counts."""
 
 
-class Access(Protocol):
+class ViewerAccess(Protocol):
     """Authentication and authorization by the API server whose objects the dashboard shows."""
 
     async def user(self, credential: Credential) -> UserInfo | None:
@@ -102,7 +102,7 @@ def reading(resource: Resource, namespace: str = "", verb: str = "list") -> Acce
 
 
 async def readable_namespaces(
-    access: Access, user: UserInfo, resource: Resource, namespaces: Iterable[str]
+    access: ViewerAccess, user: UserInfo, resource: Resource, namespaces: Iterable[str]
 ) -> frozenset[str] | None:
     """Return those namespaces whose objects the user may list; None if all of them, also new ones.
 

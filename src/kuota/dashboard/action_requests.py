@@ -7,7 +7,7 @@ from aiohttp import web
 
 from kuota.kube.client import Client
 
-from .access import Access, ProxiedUser
+from .access import ProxiedUser, ViewerAccess
 from .actions import Actions, ReviewedClient, parse_request
 from .http import body_of
 from .responses import answered, forbidden
@@ -18,7 +18,7 @@ from .viewers import Viewer
 class ActionRequests:
     """Carries out actions as the viewer. `client` has the permissions of the dashboard itself."""
 
-    def __init__(self, access: Access, client: Client, *, enabled: bool) -> None:
+    def __init__(self, access: ViewerAccess, client: Client, *, enabled: bool) -> None:
         self._access = access
         self._client = client
         self._actions = Actions(client)

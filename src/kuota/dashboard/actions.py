@@ -21,7 +21,7 @@ from kuota.api.faults import FieldError, Invalid, invalid, malformed, required
 from kuota.api.priority import WORKLOAD_CLASS
 from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.kube import errors
-from kuota.kube.access import Access
+from kuota.kube.access import AccessRequest
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.event_writer import EventWriter
@@ -67,7 +67,7 @@ class ReviewedClient:
     It is for viewers who are known only by name, so that requests use the dashboard's credentials.
     """
 
-    def __init__(self, client: Client, allows: Callable[[Access], Awaitable[bool]]) -> None:
+    def __init__(self, client: Client, allows: Callable[[AccessRequest], Awaitable[bool]]) -> None:
         self._client = client
         self._allows = allows
 
@@ -82,7 +82,7 @@ class ReviewedClient:
         return await self._client.patch(resource, key, body)
 
     async def _review(self, verb: str, resource: Resource, key: Key) -> None:
-        access = Access(
+        access = AccessRequest(
             verb=verb,
             group=resource.group,
             version=resource.version,

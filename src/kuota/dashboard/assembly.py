@@ -16,7 +16,7 @@ from kuota.history.records import JobRecord
 from kuota.kube.client import Client
 from kuota.view.observed import ObservedState
 
-from .access import Access
+from .access import ViewerAccess
 from .action_requests import ActionRequests
 from .catalog import Catalog
 from .feed import Feed
@@ -26,7 +26,7 @@ from .reports import Reports
 from .responses import not_found
 from .scopes import Scopes
 from .sessions import Sessions
-from .stream import OpenStreams, Streams
+from .stream import StreamLimits, Streams
 from .viewers import ProxyUser, Viewer, Viewers
 
 
@@ -51,7 +51,7 @@ class DashboardDependencies(msgspec.Struct, frozen=True, kw_only=True):
     changed. Permissions are cached for `recheck_s`. `server` is "machine" or "cluster".
     """
 
-    access: Access
+    access: ViewerAccess
     client: Client
     namespaces: Callable[[], Awaitable[list[str]]]
     new_state: Callable[[], ObservedState]
@@ -69,7 +69,7 @@ class AssembledDashboard(msgspec.Struct, frozen=True):
     dashboard: Dashboard
     sessions: Sessions
     feed: Feed
-    open_streams: OpenStreams
+    open_streams: StreamLimits
 
 
 def assembled(given: DashboardDependencies) -> AssembledDashboard:
@@ -77,7 +77,7 @@ def assembled(given: DashboardDependencies) -> AssembledDashboard:
     sessions = Sessions(time.monotonic)
     viewers = Viewers(given.access, sessions, time.monotonic, given.proxy_user)
     scopes = Scopes(given.access, given.namespaces, ttl_s=given.recheck_s)
-    feed, open_streams = Feed(given.client, given.new_state), OpenStreams()
+    feed, open_streams = Feed(given.client, given.new_state), StreamLimits()
     history = given.history
     read_record = partial(read_one, history) if history is not None else _no_record
     catalog = Catalog(feed, given.access, given.client, read_record)

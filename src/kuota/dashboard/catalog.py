@@ -16,7 +16,7 @@ from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, NotFound
 from kuota.view.devices import DEVICES_PATH, DeviceRow
 
-from .access import Access
+from .access import ViewerAccess
 from .feed import Feed
 from .models.nodes import nodes_model
 from .models.topology import topology_model
@@ -39,7 +39,7 @@ class Catalog:
     """All views of one dashboard."""
 
     def __init__(
-        self, feed: Feed, access: Access, client: Client, record: ReadRecord = lambda _: None
+        self, feed: Feed, access: ViewerAccess, client: Client, record: ReadRecord = lambda _: None
     ) -> None:
         self._feed = feed
         self._access = access

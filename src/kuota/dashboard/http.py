@@ -19,7 +19,7 @@ from kuota.kube.errors import KubeError
 from .access import ADMINS
 from .responses import answered, from_kube, not_found, plain, refused
 from .scopes import Namespaces, Scopes
-from .shapes import Session
+from .shapes import SessionModel
 from .static_files import INDEX, StaticFiles
 from .viewers import Viewer, Viewers, check_origin
 
@@ -120,7 +120,7 @@ class SessionPage:
         user = viewer.user
         found = (await self._scopes.of(user)).workloads
         return answered(
-            Session(
+            SessionModel(
                 user=user.name,
                 groups=list(user.groups),
                 role=_role(user, found),

@@ -18,15 +18,15 @@ from aiohttp import web
 
 from kuota.api.base import Key
 from kuota.api.status import bad_request
-from kuota.kube.access import Access as AccessRequest
+from kuota.kube.access import AccessRequest as AccessRequest
 from kuota.kube.client import Client
 from kuota.kube.errors import Forbidden, KubeError, NotFound
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import ARCHIVED_PODS
 
-from .access import Access, ProxiedUser, lasting_s
+from .access import ProxiedUser, ViewerAccess, lasting_s
 from .responses import SECURITY_HEADERS
-from .stream import STALL_S, OpenStreams
+from .stream import STALL_S, StreamLimits
 from .viewers import Viewer, Viewers
 
 CHECK_S = 2.0
@@ -45,7 +45,7 @@ class Logs:
     """Serves logs of pods, also of deleted ones where the server keeps those."""
 
     def __init__(
-        self, access: Access, client: Client, viewers: Viewers, open_streams: OpenStreams
+        self, access: ViewerAccess, client: Client, viewers: Viewers, open_streams: StreamLimits
     ) -> None:
         self._access = access
         self._client = client

@@ -59,7 +59,7 @@ class Reports:
         question = self._question(request)
         namespace = request.rel_url.query.get("namespace", "")
         self._check(viewer, await self._readable(viewer), namespace)
-        place = api.Place(api.Report.WASTE, namespace or None)
+        place = api.ReportScope(api.Report.WASTE, namespace or None)
         try:
             found = await self._in_turn(viewer, partial(report, self._address, place, question))
         except ReportTooLarge as error:
@@ -123,7 +123,7 @@ class Reports:
         question = self._question(request)
         namespace = request.rel_url.query.get("namespace", "")
         found = await self.records(viewer, question.period.since, namespace)
-        place = api.Place(report, namespace or None)
+        place = api.ReportScope(report, namespace or None)
         work = partial(api.document, place, question, found)
         return answered(await self._turns.run(flow_of(viewer.user), work))
 

@@ -22,7 +22,7 @@ from kuota.kube.resources import (
     Resource,
 )
 
-from .access import ADMINS, Access, readable_namespaces, reading
+from .access import ADMINS, ViewerAccess, readable_namespaces, reading
 from .responses import forbidden
 
 MOST = 1000
@@ -63,7 +63,7 @@ class Scopes:
 
     def __init__(
         self,
-        access: Access,
+        access: ViewerAccess,
         namespaces: Callable[[], Awaitable[list[str]]],
         *,
         ttl_s: float,

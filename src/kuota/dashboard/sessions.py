@@ -33,7 +33,7 @@ FAILURES_S = 60.0
 _MOST_PEERS = 1000
 
 
-class Session(msgspec.Struct, frozen=True):
+class BrowserSession(msgspec.Struct, frozen=True):
     """One signed-in browser. `csrf` proves that a request comes from our own page.
 
     `owner` is who signed in, and `flow` the user to whom limits apply.
@@ -60,7 +60,7 @@ class Sessions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._codes: dict[bytes, _Code] = {}
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[bytes, BrowserSession] = {}
 
     def issue_code(self, owner: str, credential: Credential, flow: str = "") -> str:
         """Return a code with which the owner of the credential can sign in once.
@@ -83,7 +83,7 @@ class Sessions:
         """Begin a session, and return the value of its cookie. It counts as one of `flow`."""
         text, flow = secrets.token_urlsafe(32), flow or owner
         _make_room(self._sessions, flow, MOST_SESSIONS)
-        self._sessions[digest(text)] = Session(
+        self._sessions[digest(text)] = BrowserSession(
             id=digest(text),
             owner=owner,
             flow=flow,
@@ -93,12 +93,12 @@ class Sessions:
         )
         return text
 
-    def find(self, cookie: str) -> Session | None:
+    def find(self, cookie: str) -> BrowserSession | None:
         """Return the session with this cookie; None if there is none any more."""
         found = self._sessions.get(digest(cookie)) if cookie else None
         return found if found is not None and self.lasts(found) else None
 
-    def lasts(self, session: Session) -> bool:
+    def lasts(self, session: BrowserSession) -> bool:
         """Whether the session has neither ended nor expired."""
         return session.id in self._sessions and session.until > self._clock()
 
@@ -137,7 +137,9 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
 
 
-def _make_room(table: dict[bytes, _Code] | dict[bytes, Session], flow: str, most: int) -> None:
+def _make_room(
+    table: dict[bytes, _Code] | dict[bytes, BrowserSession], flow: str, most: int
+) -> None:
     """Remove the oldest entry of the user if there are many, or the oldest of all."""
     own = [key for key, each in table.items() if each.flow == flow]
     if len(own) >= MOST_PER_OWNER:

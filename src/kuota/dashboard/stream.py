@@ -23,7 +23,7 @@ from kuota.connections import decrement
 from kuota.failures import report
 from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
-from kuota.listening import HttpConnection
+from kuota.listening import HttpServerConnection
 
 from .access import flow_of, lasting_s
 from .feed import Feed
@@ -47,7 +47,7 @@ Find = Callable[[web.BaseRequest, Viewer], View]
 """Returns the view that a request names. Raises StatusError if there is none."""
 
 
-class OpenStreams:
+class StreamLimits:
     """Counts open streams, and limits them."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Streams:
     """Serves streams of views."""
 
     def __init__(
-        self, feed: Feed, scopes: Scopes, viewers: Viewers, find: Find, open_streams: OpenStreams
+        self, feed: Feed, scopes: Scopes, viewers: Viewers, find: Find, open_streams: StreamLimits
     ) -> None:
         self._feed = feed
         self._scopes = scopes
@@ -87,13 +87,13 @@ class Streams:
             async with self._open.one_more(viewer.user), self._viewing():
                 view = self._find(request, viewer)
                 await self._scopes.check(viewer.user, view.name)
-                events = EventWriter(request)
+                events = EventStreamWriter(request)
                 return await self._served(events, viewer, view)
         except StatusError as refusal:
             if _TYPE not in request.headers.get("Accept", ""):
                 raise
             # A browser shows the page nothing of a response with an error status.
-            return await EventWriter(request).ended(refusal)
+            return await EventStreamWriter(request).ended(refusal)
 
     @asynccontextmanager
     async def _viewing(self) -> AsyncIterator[None]:
@@ -109,7 +109,9 @@ class Streams:
         finally:
             await following.__aexit__(None, None, None)
 
-    async def _served(self, events: EventWriter, viewer: Viewer, view: View) -> web.StreamResponse:
+    async def _served(
+        self, events: EventStreamWriter, viewer: Viewer, view: View
+    ) -> web.StreamResponse:
         try:
             await self._follow(events, viewer, view)
         except StatusError as refusal:
@@ -126,7 +128,7 @@ class Streams:
             return await events.ended(StatusError(500, "InternalError", message))
         return events.response
 
-    async def _follow(self, events: EventWriter, viewer: Viewer, view: View) -> None:
+    async def _follow(self, events: EventStreamWriter, viewer: Viewer, view: View) -> None:
         """Send events until the viewer leaves, or may not see the view any more.
 
         A stream that ends without an error is opened again by the browser.
@@ -159,7 +161,7 @@ class Streams:
             seen = tick
 
     async def _send_snapshot(
-        self, events: EventWriter, view: View, scope: Scope, sent: Sent
+        self, events: EventStreamWriter, view: View, scope: Scope, sent: Sent
     ) -> int:
         """Send everything, and return the tick whose changes it contains."""
         tick = self._feed.tick
@@ -179,7 +181,7 @@ class Stalled(Exception):
     """The client reads nothing."""
 
 
-class EventWriter:
+class EventStreamWriter:
     """Writes events to one client. Raises ConnectionError, and Stalled."""
 
     def __init__(self, request: web.BaseRequest) -> None:
@@ -222,7 +224,7 @@ class EventWriter:
     def abort(self) -> None:
         """Close the connection without sending what is buffered."""
         connection = self._request.protocol
-        if isinstance(connection, HttpConnection):
+        if isinstance(connection, HttpServerConnection):
             connection.abort()
 
     async def _write(self, piece: bytes) -> None:

@@ -22,11 +22,11 @@ from aiohttp import web
 from kuota.api.status import bad_request, too_many, unauthorized, unsupported_media
 from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
-from kuota.listening import HttpConnection
+from kuota.listening import HttpServerConnection
 
-from .access import Access, BearerToken, Credential, ProxiedUser, flow_of
+from .access import BearerToken, Credential, ProxiedUser, ViewerAccess, flow_of
 from .responses import empty, forbidden, from_kube
-from .sessions import SESSION_S, FailureLimit, Session, Sessions
+from .sessions import SESSION_S, BrowserSession, FailureLimit, Sessions
 
 COOKIE = "kuota-session"
 COOKIE_PATH = "/dashboard"
@@ -44,7 +44,7 @@ class Viewer(msgspec.Struct, frozen=True):
     user: UserInfo
     credential: Credential
     csrf: str = ""
-    session: Session | None = None
+    session: BrowserSession | None = None
 
 
 class SignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class Viewers:
 
     def __init__(
         self,
-        access: Access,
+        access: ViewerAccess,
         sessions: Sessions,
         clock: Callable[[], float],
         proxy_user: ProxyUser = lambda _: None,
@@ -197,7 +197,7 @@ def cookie_of(request: web.BaseRequest) -> str:
 def count_connection(request: web.BaseRequest, user: UserInfo) -> None:
     """Count the connection as one of the user. Raises StatusError if there are too many."""
     connection = request.protocol
-    if isinstance(connection, HttpConnection) and not connection.authenticated(flow_of(user)):
+    if isinstance(connection, HttpServerConnection) and not connection.authenticated(flow_of(user)):
         raise too_many("this user has too many open connections")
 
 
@@ -240,4 +240,4 @@ def _host(origin: str) -> str:
 
 def _peer(request: web.BaseRequest) -> str:
     connection = request.protocol
-    return connection.entry.peer if isinstance(connection, HttpConnection) else ""
+    return connection.entry.peer if isinstance(connection, HttpServerConnection) else ""

@@ -16,6 +16,7 @@ from kuota.api.base import Key
 
 from .feed import TICK_S, Feed
 from .models.tree import queue_meta
+from .models.visible import visible_queue
 from .responses import not_found
 from .rows import Rows
 from .scopes import Scope, visible
@@ -169,18 +170,13 @@ class QueueView:
         meta = queue_meta(self._feed.state, self._queue)
         if meta is None:
             raise not_found(f'ClusterQueue "{self._queue}" does not exist')
-        seen = [at for at, key in enumerate(order, 1) if visible(scope.workloads, key.namespace)]
-        local = [
-            each for each in meta.queue.local_queues if visible(scope.local_queues, each.namespace)
-        ]
-        return msgspec.json.encode(
-            msgspec.structs.replace(
-                meta,
-                queue=msgspec.structs.replace(meta.queue, local_queues=local),
-                hidden=len(order) - len(seen),
-                positions=None if len(seen) == len(order) else seen,
-            )
+        shown = visible_queue(
+            meta,
+            order,
+            lambda each: visible(scope.workloads, each),
+            lambda each: visible(scope.local_queues, each),
         )
+        return msgspec.json.encode(shown)
 
 
 class WholeView:

@@ -25,7 +25,7 @@ from kuota.view.plan import WhyRow
 from kuota.view.workload_state import owner
 from kuota.visibility.reading import explanation_access, forbidden_note, read_explanation
 
-from .access import Access, Credential, ProxiedUser
+from .access import Credential, ProxiedUser, ViewerAccess
 from .feed import Feed
 from .models.visible import visible as shown_to
 from .models.workload import workload_model
@@ -55,7 +55,7 @@ class WorkloadView:
         feed: Feed,
         load: Load,
         client: Client,
-        access: Access,
+        access: ViewerAccess,
         credential: Credential,
         devices: Callable[[], Awaitable[list[DeviceRow]]],
         record: ReadRecord,

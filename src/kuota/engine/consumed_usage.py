@@ -73,7 +73,7 @@ def _sum(*parts: Mapping[str, int]) -> Nanos:
     return total
 
 
-class Sample(NamedTuple):
+class ConsumedSample(NamedTuple):
     """The usage of a LocalQueue when it was last sampled."""
 
     consumed: Nanos
@@ -103,7 +103,7 @@ class _Account:
         self.updated: Instant | None = None
         self.restored = False
         self.fresh = True
-        self.sampled: Sample | None = None
+        self.sampled: ConsumedSample | None = None
         self.weight = 1.0
         self.usage: float | None = None
 
@@ -134,7 +134,7 @@ class ConsumedUsage:
         account = self._accounts.get(local_queue)
         return dict(account.consumed) if account is not None else {}
 
-    def sampled(self, local_queue: Key) -> Sample | None:
+    def sampled(self, local_queue: Key) -> ConsumedSample | None:
         """Return the last sample; None before the first one."""
         account = self._accounts.get(local_queue)
         return account.sampled if account is not None else None
@@ -186,7 +186,7 @@ class ConsumedUsage:
         """Decay the usage and record the result, which the status shows."""
         self.decay(local_queue, admitted, now)
         account = self._account(local_queue)
-        account.sampled = Sample(dict(account.consumed), now)
+        account.sampled = ConsumedSample(dict(account.consumed), now)
 
     def decay(self, local_queue: Key, admitted: Requests, now: Instant) -> None:
         """Decay past usage and blend in the current usage.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ParamSpec, TypeVar
 
-from .decisions import Decision, Failure, Outcome, Wait, WaitCause
+from .decisions import CycleResult, Decision, Failure, Wait, WaitCause
 from .entry import Entry, Head
 from .model import Namespace
 from .nominate import nominate
@@ -32,7 +32,7 @@ def decide(
     namespaces: Mapping[str, Namespace],
     *,
     not_ready: Callable[[], bool] = lambda: False,
-) -> Outcome:
+) -> CycleResult:
     """Decide about the head of every queue. The snapshot is unchanged afterwards.
 
     `not_ready` returns whether pods that are not ready block admission.
@@ -48,7 +48,7 @@ def decide(
         cycle_state = CycleState(snapshot)
         for entry in isolation.ordered(entries, decisions):
             decisions.append(isolation.run(settle, entry.head, entry, cycle_state, not_ready))
-    return Outcome(
+    return CycleResult(
         decisions=tuple(decisions),
         skipped_preemptions=dict(cycle_state.skipped),
         recomputations=dict(cycle_state.recomputed),

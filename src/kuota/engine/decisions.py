@@ -154,7 +154,7 @@ class Failure(NamedTuple):
     error: Exception
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CycleResult(msgspec.Struct, frozen=True):
     """The decisions of one cycle, two counters for metrics, and unexpected failures.
 
     `skipped_preemptions` counts by ClusterQueue; `recomputations` by ClusterQueue and result. The

@@ -16,7 +16,7 @@ from kuota.api.gates import Gate
 
 from .buckets import Pending
 from .cycle import decide
-from .decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, WaitCause
+from .decisions import Admit, CycleResult, Decision, Evict, Migrate, Preempt, Wait, WaitCause
 from .domains import NodeKnowledge
 from .explain import explain
 from .explanation import Explanation
@@ -235,7 +235,7 @@ class Engine:
         if workload.queueable:
             self.queues.put_workload(workload, now)
 
-    def cycle(self, now: Instant) -> Outcome:
+    def cycle(self, now: Instant) -> CycleResult:
         """Decide about the head of every queue, and assume the decisions from then on.
 
         Heads of quiescent trees are skipped: their last decisions remain valid (`engine.last`).
@@ -248,7 +248,7 @@ class Engine:
         if taken or self.queues.quiescent:
             self.cycles += 1
         if not taken:
-            return Outcome()
+            return CycleResult()
         heads = [pending.head() for pending in taken]
         outcome = decide(
             heads,

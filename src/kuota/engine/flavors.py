@@ -28,7 +28,7 @@ from .placed_assignment import placed
 from .placement import has_topology
 from .reasons import Reason, RejectionCause, WaitReason
 from .resource_index import PODS, GroupIndex, ResourceIndex, resource_index, visiting_order
-from .scan import FlavorResult, Oracle, Pinned, Scan, no_fit_reason
+from .scan import FlavorResult, FlavorScan, Oracle, Pinned, no_fit_reason
 from .snapshot import ChargedWorkload, Queue, Snapshot
 
 __all__ = ["Oracle", "Pinned", "assign"]
@@ -55,7 +55,7 @@ def assign(
         found = _kept(workload.reservation.pod_sets)
     else:
         fungible = snapshot.policy.on(_FUNGIBLE)
-        scan = Scan(
+        scan = FlavorScan(
             workload,
             queue,
             snapshot,
@@ -104,7 +104,7 @@ class _Outcome:
 class _Search:
     """The search over the pod sets and resources of one workload."""
 
-    def __init__(self, scan: Scan, counts: Sequence[int] | None) -> None:
+    def __init__(self, scan: FlavorScan, counts: Sequence[int] | None) -> None:
         workload = scan.workload
         self.scan = scan
         self.workload = workload

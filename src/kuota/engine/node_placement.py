@@ -14,7 +14,7 @@ from .policy import Policy
 from .topology.assignment import LeafAssignment, read
 from .topology.cluster import ClusterCapacity
 from .topology.flavor import TopologyFlavor
-from .topology.place import Outcome, Placer, PodSetRequest, Usage
+from .topology.place import Outcome, Placer, PodsToPlace, Usage
 from .topology.workload import place, replace_node
 from .usage import PlacedPods
 
@@ -135,7 +135,7 @@ class NodePlacement:
                 result.rejected[each] = found.message
 
     def _outcome(
-        self, placer: Placer, workload: Workload, requests: Sequence[PodSetRequest]
+        self, placer: Placer, workload: Workload, requests: Sequence[PodsToPlace]
     ) -> Outcome:
         held = workload.reservation
         if not workload.replaces_nodes or held is None:
@@ -146,9 +146,9 @@ class NodePlacement:
         return replace_node(placer, requests, existing, failed, movable=not bound)
 
 
-def _request(asked: PlacementRequest) -> PodSetRequest:
+def _request(asked: PlacementRequest) -> PodsToPlace:
     pod_set = asked.pod_set
-    return PodSetRequest(
+    return PodsToPlace(
         name=pod_set.name,
         count=asked.count,
         requests=pod_amounts(pod_set.template.spec),

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from kuota.api.base import Key
 
-from .decisions import Decision, Migrate, Outcome, Preempt, Wait
+from .decisions import CycleResult, Decision, Migrate, Preempt, Wait
 from .entry import Head
 from .model import Instant
 from .policy import Policy
@@ -125,7 +125,7 @@ class Quiescence:
     def __init__(self) -> None:
         self._tried: set[frozenset[object]] = set()
 
-    def after(self, outcome: Outcome) -> bool:
+    def after(self, outcome: CycleResult) -> bool:
         """Whether the next cycle would bring nothing new.
 
         This is the case if there were no heads, or if the same workloads waited for the same

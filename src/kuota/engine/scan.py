@@ -119,7 +119,7 @@ class ScanResult:
         return [result.attempt() for result in self.results]
 
 
-class Scan:
+class FlavorScan:
     """The scans for one workload.
 
     `usage` is what earlier pod sets of the workload were assigned; it counts as assumed. `held` is

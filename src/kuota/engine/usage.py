@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kuota.api.resources import pod_amounts
-from kuota.api.topology_codec import Domain
+from kuota.api.topology_codec import AssignedDomain
 from kuota.api.workload import TopologyAssignment
 
 from .amounts import Amounts, Requests
@@ -71,7 +71,7 @@ def _left(placed: LeafAssignment, count: int) -> LeafAssignment:
     """
     if count >= placed.pods:
         return placed
-    kept = (Domain(each.values, min(each.count, count)) for each in placed.domains)
+    kept = (AssignedDomain(each.values, min(each.count, count)) for each in placed.domains)
     return LeafAssignment(levels=placed.levels, domains=tuple(each for each in kept if each.count))
 
 
@@ -110,7 +110,7 @@ def _without(place: PlacedPods, held: TopologyAssignment | None) -> PlacedPods:
         id = tuple(domain.values)
         counts[id] = counts.get(id, 0) + domain.count
     added = (
-        Domain(each.values, each.count - counts.get(tuple(each.values), 0))
+        AssignedDomain(each.values, each.count - counts.get(tuple(each.values), 0))
         for each in place.assignment.domains
     )
     domains = tuple(each for each in added if each.count > 0)

@@ -40,7 +40,7 @@ class Period(msgspec.Struct, frozen=True):
         return milliseconds(self.since), milliseconds(self.until)
 
 
-class ResourceUsage(msgspec.Struct):
+class ResourceHours(msgspec.Struct):
     """Hours of one resource: the amount, multiplied by the time for which it was held.
 
     `lost` is the part in runs that an eviction ended: an upper bound of the work that was lost,
@@ -51,7 +51,7 @@ class ResourceUsage(msgspec.Struct):
     lost: float = 0.0
 
 
-class Usage(msgspec.Struct, rename="camel"):
+class UsageAccount(msgspec.Struct, rename="camel"):
     """The account of one group. `jobs` counts those that existed in the period.
 
     The group is "" for users that are not known, and for jobs that have not run anywhere.
@@ -61,7 +61,7 @@ class Usage(msgspec.Struct, rename="camel"):
     jobs: int = 0
     preemptions: int = 0
     waiting_hours: float = 0.0
-    resources: dict[str, ResourceUsage] = msgspec.field(default_factory=dict)
+    resources: dict[str, ResourceHours] = msgspec.field(default_factory=dict)
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -132,14 +132,14 @@ class _Account(msgspec.Struct):
         if lost:
             self.lost[share.resource] += share.amount_ms
 
-    def resources(self) -> dict[str, ResourceUsage]:
+    def resources(self) -> dict[str, ResourceHours]:
         return {
-            name: ResourceUsage(hours_of(used, name), hours_of(self.lost[name], name))
+            name: ResourceHours(hours_of(used, name), hours_of(self.lost[name], name))
             for name, used in self.used.items()
         }
 
 
-def usage(records: Iterable[JobRecord], by: By, period: Period) -> list[Usage]:
+def usage(records: Iterable[JobRecord], by: By, period: Period) -> list[UsageAccount]:
     """Return the account of each group, in the order of their names.
 
     A job counts in every group in which it ran. Its waiting time counts once, in its first group.
@@ -158,7 +158,7 @@ def usage(records: Iterable[JobRecord], by: By, period: Period) -> list[Usage]:
     return [_reported(accounts[each]) for each in sorted(accounts)]
 
 
-def resource_hours(record: JobRecord, period: Period) -> dict[str, ResourceUsage]:
+def resource_hours(record: JobRecord, period: Period) -> dict[str, ResourceHours]:
     """Return the hours of one job by resource."""
     account = _Account("")
     for run, lost in record.losses():
@@ -167,8 +167,8 @@ def resource_hours(record: JobRecord, period: Period) -> dict[str, ResourceUsage
     return account.resources()
 
 
-def _reported(account: _Account) -> Usage:
-    return Usage(
+def _reported(account: _Account) -> UsageAccount:
+    return UsageAccount(
         group=account.group,
         jobs=account.jobs,
         preemptions=account.preemptions,

@@ -14,7 +14,7 @@ from kuota.api.base import Json
 from kuota.api.faults import FieldError, Invalid, invalid
 from kuota.kube.clock import time_text
 
-from .accounts import By, Period, ResourceUsage, merged, resource_hours, usage
+from .accounts import By, Period, ResourceHours, merged, resource_hours, usage
 from .charges import ChargePeriod, charges
 from .quotas import QuotaFact
 from .records import JobRecord, overlap_ms
@@ -46,7 +46,7 @@ KINDS = {
 """The kind of each document."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ReportScope(msgspec.Struct, frozen=True):
     """A report about one namespace, or about all."""
 
     report: Report
@@ -85,7 +85,7 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     waited_seconds: float = 0.0
     ran_seconds: float = 0.0
     preemptions: int = 0
-    resources: dict[str, ResourceUsage] = {}
+    resources: dict[str, ResourceHours] = {}
 
 
 def path(report: Report, namespace: str | None) -> str:
@@ -94,7 +94,7 @@ def path(report: Report, namespace: str | None) -> str:
     return f"{PREFIX}/{VERSION}{inside}/{report}"
 
 
-def parse_path(given: str) -> Place | None:
+def parse_path(given: str) -> ReportScope | None:
     """Return what the path names; None if there is no such report."""
     match [unquote(each) for each in given.strip("/").split("/")]:
         case ["apis", group, version, *rest] if (group, version) == (GROUP, VERSION):
@@ -102,7 +102,7 @@ def parse_path(given: str) -> Place | None:
             if len(rest) == 3 and rest[0] == "namespaces":
                 namespace, rest = rest[1], rest[2:]
             if len(rest) == 1 and rest[0] in tuple(Report):
-                return Place(Report(rest[0]), namespace)
+                return ReportScope(Report(rest[0]), namespace)
     return None
 
 
@@ -133,7 +133,7 @@ def parse_query(query: Mapping[str, str], now: float) -> Question:
     return Question(Period(since, until), By(by), number, ChargePeriod(every), *chosen)
 
 
-def document(place: Place, question: Question, records: Iterable[JobRecord]) -> Json:
+def document(place: ReportScope, question: Question, records: Iterable[JobRecord]) -> Json:
     """Return any report but waste. The newest jobs come first. Raises TooManyCharges."""
     body = _head(place, question)
     match place.report:
@@ -147,7 +147,7 @@ def document(place: Place, question: Question, records: Iterable[JobRecord]) -> 
 
 
 def waste_document(
-    place: Place,
+    place: ReportScope,
     question: Question,
     records: Iterable[JobRecord],
     quotas: Iterable[QuotaFact],
@@ -162,7 +162,7 @@ def waste_document(
     return _head(place, question) | {"by": "team", "items": msgspec.to_builtins(shown)}
 
 
-def _head(place: Place, question: Question) -> Json:
+def _head(place: ReportScope, question: Question) -> Json:
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": KINDS[place.report],

@@ -27,7 +27,7 @@ class HistoryUnavailable(Exception):
     """The database cannot be reached, read or written. The message states the reason."""
 
 
-class Connection(Protocol):
+class DatabaseConnection(Protocol):
     """One connection. All methods raise HistoryUnavailable."""
 
     def rows(self, statement: str, *parameters: object) -> Rows: ...
@@ -49,7 +49,7 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-def connected(address: Address, *, writes: bool) -> Connection:
+def connected(address: Address, *, writes: bool) -> DatabaseConnection:
     """Open a connection. A file is created if it is to be written."""
     if isinstance(address, SqliteFile):
         return SqliteConnection(address.path, writes=writes)

@@ -19,7 +19,13 @@ import msgspec
 from kuota.view.idle import IdlePeriod
 
 from .address import Address
-from .connection import SCHEMA, Connection, HistoryUnavailable, PostgresConnection, connected
+from .connection import (
+    SCHEMA,
+    DatabaseConnection,
+    HistoryUnavailable,
+    PostgresConnection,
+    connected,
+)
 from .quotas import QuotaFact, QuotaKind
 from .records import JobRecord
 from .waste import IdleSpan
@@ -70,7 +76,7 @@ _PUT_IDLE = (
 _RECORD = msgspec.json.Decoder(JobRecord)
 
 
-class Progress(msgspec.Struct, frozen=True):
+class RecordingProgress(msgspec.Struct, frozen=True):
     """All changes up to `revision` are recorded; that was known at the time `at`."""
 
     revision: str
@@ -117,7 +123,7 @@ class HistoryWriter(_History):
     def refresh(self) -> None:
         """Read how far changes are recorded, also by others."""
         ((revision, at, version),) = self._db.rows("SELECT revision, at, version FROM progress")
-        self.progress = Progress(revision, at)
+        self.progress = RecordingProgress(revision, at)
         self._version = version
 
     def get(self, uid: str) -> JobRecord | None:
@@ -128,7 +134,7 @@ class HistoryWriter(_History):
         rows = self._db.rows("SELECT body FROM jobs WHERE finished IS NULL")
         return [_RECORD.decode(body) for (body,) in rows]
 
-    def write(self, *records: JobRecord, progress: Progress) -> None:
+    def write(self, *records: JobRecord, progress: RecordingProgress) -> None:
         """Store records, and how far the changes are recorded, in one transaction.
 
         Raises Superseded if another recorder has written since this one read or wrote.
@@ -237,7 +243,7 @@ def read_one(address: Address, uid: str) -> JobRecord | None:
         return reader.job(uid)
 
 
-def _job(db: Connection, uid: str) -> JobRecord | None:
+def _job(db: DatabaseConnection, uid: str) -> JobRecord | None:
     rows = db.rows("SELECT body FROM jobs WHERE uid = ?", uid)
     return _RECORD.decode(rows[0][0]) if rows else None
 
@@ -250,7 +256,7 @@ def read_waste(
         return reader.jobs(since, None), reader.quotas(until), reader.idle(since, until)
 
 
-def _quotas(db: Connection, until: float | None = None) -> list[QuotaFact]:
+def _quotas(db: DatabaseConnection, until: float | None = None) -> list[QuotaFact]:
     """Return all facts up to a time, in order."""
     where, parameters = ("", []) if until is None else (" WHERE since < ?", [until])
     rows = db.rows(f"SELECT kind, name, since, body FROM quotas{where} ORDER BY since", *parameters)
@@ -261,7 +267,7 @@ def _quotas(db: Connection, until: float | None = None) -> list[QuotaFact]:
 
 
 @contextmanager
-def _transaction(db: Connection) -> Iterator[None]:
+def _transaction(db: DatabaseConnection) -> Iterator[None]:
     db.begin()
     try:
         yield
@@ -271,7 +277,7 @@ def _transaction(db: Connection) -> Iterator[None]:
         raise
 
 
-def _migrate(db: Connection) -> None:
+def _migrate(db: DatabaseConnection) -> None:
     """Create the tables, or change those of an earlier version."""
     if isinstance(db, PostgresConnection):
         db.change(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")

@@ -16,14 +16,14 @@ from kuota.api.workload import Workload
 from kuota.bridge.variants import parent_of
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, steady
-from kuota.kube.decoding import BOOKMARK, DELETED, Event
+from kuota.kube.decoding import BOOKMARK, DELETED, WatchEvent
 from kuota.kube.errors import Gone, KubeError
 from kuota.kube.requests import PAGE, Selection
 from kuota.kube.resources import WORKLOADS
 
 from .address import Address
 from .calls import Calls, direct
-from .database import HistoryWriter, Progress, Superseded
+from .database import HistoryWriter, RecordingProgress, Superseded
 from .records import JobRecord, forgotten, recorded
 
 DAY_S = 86_400.0
@@ -33,7 +33,7 @@ _PAUSE = Backoff(base=100, cap=10_000)
 _LOG = logging.getLogger(__name__)
 
 
-class Recorder:
+class HistoryRecorder:
     """Follows the Workloads of a server and writes a record for each job.
 
     The watch resumes from the last recorded revision. If the server has compacted it, Workloads
@@ -76,7 +76,7 @@ class Recorder:
                     await self._list(writer)
                 await self._watch(writer)
             except Gone:
-                unknown = Progress("", writer.progress.at)
+                unknown = RecordingProgress("", writer.progress.at)
                 await self._calls(partial(writer.write, progress=unknown))
             except KubeError as error:
                 _LOG.debug("recording the history: %s", error)
@@ -98,11 +98,11 @@ class Recorder:
                 for each in page.items:
                     absent.pop(each["metadata"].get("uid"), None)
         gone = [forgotten(each, None, last_known) for each in absent.values()]
-        await self._calls(partial(writer.write, *gone, progress=Progress(revision, now)))
+        await self._calls(partial(writer.write, *gone, progress=RecordingProgress(revision, now)))
 
     def _write_page(self, writer: HistoryWriter, items: Sequence[Json], last_known: float) -> None:
         changed = [self._recorded(writer, each) for each in items]
-        writer.write(*filter(None, changed), progress=Progress("", last_known))
+        writer.write(*filter(None, changed), progress=RecordingProgress("", last_known))
 
     async def _watch(self, writer: HistoryWriter) -> None:
         changes = self._client.watch(WORKLOADS, since=writer.progress.revision, bookmarks=True)
@@ -110,17 +110,17 @@ class Recorder:
             async for event in events:
                 await self._calls(partial(self._write_event, writer, event))
 
-    def _write_event(self, writer: HistoryWriter, event: Event) -> None:
+    def _write_event(self, writer: HistoryWriter, event: WatchEvent) -> None:
         record = None if event.type == BOOKMARK else self._after(writer, event)
         found = () if record is None else (record,)
         revision = event.revision or writer.progress.revision
-        writer.write(*found, progress=Progress(revision, self._now()))
+        writer.write(*found, progress=RecordingProgress(revision, self._now()))
         now = self._now()
         if now - self._pruned >= DAY_S:
             self._pruned = now
             writer.prune(now - self._retention_s)
 
-    def _after(self, writer: HistoryWriter, event: Event) -> JobRecord | None:
+    def _after(self, writer: HistoryWriter, event: WatchEvent) -> JobRecord | None:
         record = self._recorded(writer, event.object)
         if event.type != DELETED:
             return record

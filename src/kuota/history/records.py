@@ -21,7 +21,7 @@ from kuota.api.workload import Workload
 from kuota.bridge.held_amounts import HeldAmounts, held_amounts
 
 
-class Outcome(StrEnum):
+class RecordedOutcome(StrEnum):
     """How a job ended. A job without an outcome has not ended."""
 
     NONE = ""
@@ -33,10 +33,10 @@ class Outcome(StrEnum):
 
 
 _OUTCOMES = {
-    "Failed": Outcome.FAILED,
-    "OutOfSync": Outcome.REPLACED,
-    "OwnerNotFound": Outcome.DELETED,
-    "WorkloadSliceReplaced": Outcome.REPLACED,
+    "Failed": RecordedOutcome.FAILED,
+    "OutOfSync": RecordedOutcome.REPLACED,
+    "OwnerNotFound": RecordedOutcome.DELETED,
+    "WorkloadSliceReplaced": RecordedOutcome.REPLACED,
 }
 """By the reason of the condition Finished; all other reasons mean success."""
 FINISHED = "Finished"
@@ -107,7 +107,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     submitted: float
     runs: tuple[Run, ...] = ()
     finished: float | None = None
-    outcome: Outcome = Outcome.NONE
+    outcome: RecordedOutcome = RecordedOutcome.NONE
     cause: str = ""
     job_uid: str = ""
     labels: dict[str, str] = {}
@@ -202,8 +202,8 @@ def recorded(known: JobRecord | None, workload: Workload, now: float) -> JobReco
         return record
     record = _closed(record, _time(finished, now), FINISHED)
     at = _after_runs(record, _time(finished, now))
-    outcome = _OUTCOMES.get(finished.reason, Outcome.SUCCEEDED)
-    cause = "" if outcome is Outcome.SUCCEEDED else finished.message
+    outcome = _OUTCOMES.get(finished.reason, RecordedOutcome.SUCCEEDED)
+    cause = "" if outcome is RecordedOutcome.SUCCEEDED else finished.message
     return msgspec.structs.replace(record, finished=at, outcome=outcome, cause=cause)
 
 
@@ -217,7 +217,7 @@ def forgotten(record: JobRecord, workload: Workload | None, now: float) -> JobRe
     at = deleted.timestamp() if deleted is not None else now
     record = _closed(record, at, DELETED)
     at = _after_runs(record, at)
-    return msgspec.structs.replace(record, finished=at, outcome=Outcome.DELETED)
+    return msgspec.structs.replace(record, finished=at, outcome=RecordedOutcome.DELETED)
 
 
 def _after_runs(record: JobRecord, at: float) -> float:

@@ -16,7 +16,7 @@ class ReportTooLarge(Exception):
     """The period contains too much for one report. The message says what to do."""
 
 
-def report(address: Address, place: api.Place, question: api.Question) -> Json:
+def report(address: Address, place: api.ReportScope, question: api.Question) -> Json:
     """Return a report, with a connection of its own, so that it may run in any thread.
 
     Raises HistoryUnavailable and ReportTooLarge.

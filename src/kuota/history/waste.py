@@ -24,7 +24,7 @@ from .records import (
     PREEMPTED,
     Interval,
     JobRecord,
-    Outcome,
+    RecordedOutcome,
     Run,
     is_lost,
     milliseconds,
@@ -120,7 +120,7 @@ def cause_of(record: JobRecord, run: Run, ending: str) -> Cause | None:
 
 
 def _failed_at_start(record: JobRecord, run: Run) -> bool:
-    if record.outcome is not Outcome.FAILED or run.ended is None or run.ready:
+    if record.outcome is not RecordedOutcome.FAILED or run.ended is None or run.ready:
         return False
     return run.ready is False or run.ended - run.admitted <= START_S
 

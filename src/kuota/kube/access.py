@@ -52,7 +52,7 @@ class UserInfo(msgspec.Struct, frozen=True):
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-class Access(msgspec.Struct, frozen=True):
+class AccessRequest(msgspec.Struct, frozen=True):
     """The requested access: a path or a resource."""
 
     verb: str
@@ -93,7 +93,7 @@ class AccessReviews:
         self._users: _TtlCache[bytes, UserInfo] = _TtlCache(clock, most)
         self._invalid: _TtlCache[bytes, None] = _TtlCache(clock, MOST)
         self._unproven = asyncio.Semaphore(UNPROVEN_AT_ONCE)
-        self._answers: _TtlCache[tuple[UserInfo, Access], bool] = _TtlCache(clock, most)
+        self._answers: _TtlCache[tuple[UserInfo, AccessRequest], bool] = _TtlCache(clock, most)
 
     async def user(self, token: str) -> UserInfo | None:
         """Return the user of this token; None if the token is invalid."""
@@ -121,7 +121,7 @@ class AccessReviews:
         self._users.put(at, found, min(KNOWN_S, self._longest_s))
         return found
 
-    async def allows(self, user: UserInfo, access: Access) -> bool:
+    async def allows(self, user: UserInfo, access: AccessRequest) -> bool:
         """Whether the user has this access."""
         at = user, access
         if at in self._answers:

@@ -23,7 +23,7 @@ import msgspec
 from kuota.api.base import Json, Struct
 
 from .clock import Clock
-from .config import Connection, ExecPlugin, Pem, Secret, User, file_text
+from .config import Connection, ExecPlugin, KubeconfigUser, Pem, Secret, file_text
 from .errors import ConfigError
 
 _GROUP = "client.authentication.k8s.io"
@@ -178,7 +178,7 @@ class Credentials:
         return had_grant or bool(self._user.token_file)
 
     @property
-    def _user(self) -> User:
+    def _user(self) -> KubeconfigUser:
         return self._connection.user
 
     def _authorization(self) -> str:

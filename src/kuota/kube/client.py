@@ -18,20 +18,20 @@ from kuota.api.base import Json, Key
 
 from . import requests
 from .clock import Clock, SystemClock
-from .decoding import Decoding, Event, Lines, anything
+from .decoding import Decoding, Lines, WatchEvent, anything
 from .errors import Gone, KubeError, NotFound
 from .requests import (
     DeleteOptions,
     HttpRequest,
     LogOptions,
-    Patch,
     PatchBody,
+    PatchType,
     Selection,
     Transport,
     WriteOptions,
 )
 from .resources import PODS, Resource
-from .retry import Rates, Sender
+from .retry import Rates, RetryingSender
 
 WHOLE_LOG = LogOptions()
 
@@ -67,7 +67,7 @@ class Client:
         may_write: Callable[[], bool] | None = None,
         managed_fields: bool = True,
     ) -> None:
-        self._sender = Sender(transport, clock or SystemClock(), rates, may_write)
+        self._sender = RetryingSender(transport, clock or SystemClock(), rates, may_write)
         self._managed_fields = managed_fields
         self._decodings: dict[Resource, Decoding] = {}
         self._own = WriteOptions(manager=manager)
@@ -121,7 +121,7 @@ class Client:
         field_selector: str = "",
         bookmarks: bool = False,
         metadata_only: bool = False,
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after the revision `since` until the server ends the stream.
 
         Raises Gone if that revision was compacted, and Unreachable if the connection breaks.
@@ -157,7 +157,7 @@ class Client:
         key: Key,
         body: PatchBody,
         *,
-        kind: Patch = Patch.MERGE,
+        kind: PatchType = PatchType.MERGE,
         subresource: str = "",
         **options: Unpack[WriteOptions],
     ) -> Json:

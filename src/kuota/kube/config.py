@@ -74,7 +74,7 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
     interactive: bool = False
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True):
+class KubeconfigUser(msgspec.Struct, frozen=True, kw_only=True):
     """The user. Empty fields are not used; `impersonate` holds header names and values."""
 
     token: Secret = Secret()
@@ -97,7 +97,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     namespace: str = "default"
     context: str = ""
-    user: User = User()
+    user: KubeconfigUser = KubeconfigUser()
 
 
 def connection(
@@ -131,7 +131,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> C
         server=f"https://{host}:{port}",
         authority=Pem(file=str(account / "ca.crt")),
         namespace=file_text(str(account / "namespace")).strip() or "default",
-        user=User(token_file=str(account / "token")),
+        user=KubeconfigUser(token_file=str(account / "token")),
     )
 
 
@@ -158,7 +158,7 @@ def _chosen(files: list[_Kubeconfig], context: str) -> Connection:
             f"{cluster_file.path}: cluster of context {wanted!r} has no usable server"
         )
     named = str(chosen.get("user") or "")
-    user = _user(*_entry(files, "user", named)) if named else User()
+    user = _user(*_entry(files, "user", named)) if named else KubeconfigUser()
     return Connection(
         server=server.rstrip("/"),
         authority=cluster_file.pem(cluster, "certificate-authority"),
@@ -213,13 +213,13 @@ class _Kubeconfig:
             raise ConfigError(f"{self.path}: {name}-data is not base64 of PEM") from None
 
 
-def _user(file: _Kubeconfig, user: Json) -> User:
+def _user(file: _Kubeconfig, user: Json) -> KubeconfigUser:
     if user.get("auth-provider"):
         raise ConfigError(
             f"{file.path}: auth-provider is not supported, nor is it by kubectl any more; "
             "use the provider's exec plugin"
         )
-    return User(
+    return KubeconfigUser(
         token=Secret(str(user.get("token") or "")),
         token_file=file.located(user.get("tokenFile")),
         username=str(user.get("username") or ""),

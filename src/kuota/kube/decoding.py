@@ -24,7 +24,7 @@ LONGEST_LINE = 64 << 20
 """The maximum length of a line in bytes, to limit memory. An object has at most a few MiB."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class WatchEvent(msgspec.Struct, frozen=True):
     """One change: ADDED, MODIFIED or DELETED, with the complete object.
 
     A BOOKMARK contains only a revision: all changes up to it have been sent.
@@ -70,7 +70,7 @@ class _Page(TypedDict, total=False):
     items: list[_Object] | None
 
 
-class _LeanEvent(Event, frozen=True):
+class _LeanEvent(WatchEvent, frozen=True):
     object: _Object  # type: ignore[assignment]
 
 
@@ -85,7 +85,7 @@ class Decoding:
         lean = not managed_fields and resource in HAS_SPEC_AND_STATUS
         self._object = _decoder(_Object if lean else Json)
         self._page = _decoder(_Page if lean else Json)
-        self._event = _decoder(_LeanEvent if lean else Event)
+        self._event = _decoder(_LeanEvent if lean else WatchEvent)
 
     def object(self, answer: bytes) -> Json:
         """Return the object in a response."""
@@ -99,9 +99,9 @@ class Decoding:
             self._label(each)
         return page
 
-    def event(self, line: bytes) -> Event:
+    def event(self, line: bytes) -> WatchEvent:
         """Return the event in a line of a watch; raises the ApiError of an ERROR event."""
-        event: Event = _decoded(self._event, line)
+        event: WatchEvent = _decoded(self._event, line)
         if event.type == _ERROR:
             raise status_error(_decoded(_WHOLE_EVENT, line).object)
         self._label(event.object)
@@ -121,7 +121,7 @@ def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(shape)
 
 
-_WHOLE_EVENT, _ANYTHING = _decoder(Event), _decoder(Any)
+_WHOLE_EVENT, _ANYTHING = _decoder(WatchEvent), _decoder(Any)
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:

@@ -28,7 +28,7 @@ from kuota.api.base import Json, Key
 from .cache import Cache, Decode, Indexer, never_packed, number, revision_of
 from .client import Client, served
 from .clock import Clock, SystemClock
-from .decoding import BOOKMARK, DELETED, Event
+from .decoding import BOOKMARK, DELETED, WatchEvent
 from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
 from .requests import PAGE, Selection
 from .resources import Resource, key_of
@@ -191,7 +191,7 @@ class Informer(Cache[T]):
                 self._recover()
                 self._take(event)
 
-    def _changes(self) -> AsyncGenerator[Event, None]:
+    def _changes(self) -> AsyncGenerator[WatchEvent, None]:
         return self._client.watch(
             self.resource,
             self._which.namespace,
@@ -202,7 +202,7 @@ class Informer(Cache[T]):
             metadata_only=self._which.metadata_only,
         )
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: WatchEvent) -> None:
         if event.type == DELETED:
             self.deleted(event.object)
         elif event.type != BOOKMARK:

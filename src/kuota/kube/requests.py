@@ -30,7 +30,7 @@ PatchBody = Json | list[Json]
 """The fields to change, or the operations of a JSON patch."""
 
 
-class Patch(StrEnum):
+class PatchType(StrEnum):
     """The patch types, by media type."""
 
     MERGE = "application/merge-patch+json"
@@ -198,16 +198,16 @@ def patching(
     resource: Resource,
     key: Key,
     body: PatchBody,
-    kind: Patch,
+    kind: PatchType,
     options: WriteOptions,
     subresource: str = "",
 ) -> HttpRequest:
     """Return a patch. Apply requires a field manager; its body is JSON, which is valid YAML."""
-    if kind is Patch.APPLY and not options.get("manager"):
+    if kind is PatchType.APPLY and not options.get("manager"):
         raise ValueError("an apply patch needs the name of its field manager")
     path = item_path(resource, key, subresource)
     # A JSON patch is not idempotent: it may append to a list.
-    idempotent = kind is not Patch.JSON
+    idempotent = kind is not PatchType.JSON
     return _write(
         "PATCH", resource, path, body, options, media_type=kind.value, idempotent=idempotent
     )

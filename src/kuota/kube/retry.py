@@ -84,7 +84,7 @@ class Rates:
         await bucket.take()
 
 
-class Sender:
+class RetryingSender:
     """Sends through one transport, limited by `rates`, and writes only while `may_write`."""
 
     def __init__(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from .catalog import METRICS
 from .machine_catalog import MACHINE_METRICS, TRAFFIC_METRICS
-from .metric import Kind, Metric
+from .metric import Metric, MetricType
 from .own_catalog import OWN_METRICS
 from .runtime_catalog import PROCESS_METRICS, RUNTIME_METRICS
 
@@ -29,7 +29,7 @@ def samples() -> dict[str, frozenset[str]]:
     found = {}
     for name, metric in ALL_METRICS.items():
         labels = frozenset(metric.labels) | ({ROLE} if name in WITH_ROLE else frozenset())
-        if metric.kind is not Kind.HISTOGRAM:
+        if metric.kind is not MetricType.HISTOGRAM:
             found[name] = labels
         else:
             found[f"{name}_bucket"] = labels | {"le"}

@@ -19,8 +19,8 @@ from .metric import (
     SHORT,
     WAITS,
     WORKLOAD,
-    Kind,
     Metric,
+    MetricType,
     Requirement,
     by_name,
     counter,
@@ -43,7 +43,7 @@ _waits = partial(histogram, WAITS)
 
 _BUILD = Metric(
     name="kueue_build_info",
-    kind=Kind.GAUGE,
+    kind=MetricType.GAUGE,
     labels=("git_version", "git_commit", "build_date", "go_version", "compiler", "platform"),
     about="Always 1; the labels describe the build",
     role=False,

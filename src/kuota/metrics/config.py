@@ -21,7 +21,7 @@ from kuota.engine.model import Struct
 from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, Metric, Requirement, owner_of
 
 
-class Objects(Protocol):
+class StoredObjects(Protocol):
     """Access to stored objects."""
 
     def metadata(self, kind: str, key: Key) -> Json:
@@ -48,7 +48,7 @@ UNTRACKED = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
 class CustomLabels:
     """The custom labels by the kind from which they are copied."""
 
-    def __init__(self, labels: Iterable[CustomLabel], objects: Objects) -> None:
+    def __init__(self, labels: Iterable[CustomLabel], objects: StoredObjects) -> None:
         self._objects = objects
         self._by_kind: dict[str, list[CustomLabel]] = {}
         for each in labels:
@@ -135,7 +135,7 @@ def metrics_config(cfg: Configuration | None, gates: Gates) -> MetricsConfig:
     )
 
 
-def measured(metrics_config: MetricsConfig, objects: Objects) -> Callable[[Key], bool]:
+def measured(metrics_config: MetricsConfig, objects: StoredObjects) -> Callable[[Key], bool]:
     """Return which LocalQueues have their own metrics."""
     if Requirement.LOCAL_QUEUES not in metrics_config.met:
         return lambda key: False

@@ -26,7 +26,7 @@ MOST_PLACES = 5000
 _REASONS = frozenset(EvictionReason)
 
 
-class Place(msgspec.Struct, frozen=True, cache_hash=True):
+class DeviceSeries(msgspec.Struct, frozen=True, cache_hash=True):
     """Where devices are held."""
 
     cluster_queue: str
@@ -55,16 +55,16 @@ class _Run(msgspec.Struct):
     """What one workload holds since a time, and the device seconds before."""
 
     since: float
-    amounts: dict[Place, float]
-    spent: dict[Place, float]
+    amounts: dict[DeviceSeries, float]
+    spent: dict[DeviceSeries, float]
 
 
 class DeviceTime:
     """Device seconds of all workloads."""
 
     def __init__(self) -> None:
-        self.lost: dict[tuple[Place, str], float] = defaultdict(float)
-        self._meters: dict[Place, _Meter] = {}
+        self.lost: dict[tuple[DeviceSeries, str], float] = defaultdict(float)
+        self._meters: dict[DeviceSeries, _Meter] = {}
         self._runs: dict[str, _Run] = {}
 
     def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:
@@ -84,7 +84,7 @@ class DeviceTime:
         elif before is not None and amounts != before.amounts:
             self._resize(before, amounts or {}, now)
 
-    def used(self, now: float) -> Iterator[tuple[Place, float]]:
+    def used(self, now: float) -> Iterator[tuple[DeviceSeries, float]]:
         """Yield the device seconds of each place up to now."""
         for place, meter in self._meters.items():
             meter.advance(now)
@@ -96,7 +96,7 @@ class DeviceTime:
         for meter in self._meters.values():
             meter.since, meter.total = now, 0.0
 
-    def keep(self, wanted: Callable[[Place], bool]) -> None:
+    def keep(self, wanted: Callable[[DeviceSeries], bool]) -> None:
         """Drop places that are no longer wanted, unless devices are held there."""
         unused = [place for place, meter in self._meters.items() if meter.amount <= 0]
         for place in unused:
@@ -105,7 +105,7 @@ class DeviceTime:
         for place, reason in [each for each in self.lost if not wanted(each[0])]:
             del self.lost[place, reason]
 
-    def _held(self, new: Workload, *, running: bool) -> dict[Place, float] | None:
+    def _held(self, new: Workload, *, running: bool) -> dict[DeviceSeries, float] | None:
         """Return the devices that the workload holds; None if it holds no quota.
 
         Quota is held from the admission until it is released, also while an eviction is carried
@@ -123,13 +123,15 @@ class DeviceTime:
             if amount and is_device(resource)
         }
 
-    def _place(self, queue: str, team: str, flavor: str, resource: str) -> Place:
-        place = Place(queue, team, flavor, resource)
+    def _place(self, queue: str, team: str, flavor: str, resource: str) -> DeviceSeries:
+        place = DeviceSeries(queue, team, flavor, resource)
         if place not in self._meters and len(self._meters) >= MOST_PLACES:
-            return Place(OTHER, OTHER, "", resource)
+            return DeviceSeries(OTHER, OTHER, "", resource)
         return place
 
-    def _begin(self, uid: str, new: Workload, amounts: dict[Place, float], now: float) -> None:
+    def _begin(
+        self, uid: str, new: Workload, amounts: dict[DeviceSeries, float], now: float
+    ) -> None:
         admitted = true_condition(new.status.conditions, "Admitted")
         since = admitted.last_transition_time if admitted is not None else None
         began = min(now, since.timestamp()) if since is not None else now
@@ -137,7 +139,7 @@ class DeviceTime:
         self._runs[uid] = _Run(now, amounts, spent)
         self._hold(amounts, 1, now)
 
-    def _resize(self, run: _Run, amounts: dict[Place, float], now: float) -> None:
+    def _resize(self, run: _Run, amounts: dict[DeviceSeries, float], now: float) -> None:
         self._spend(run, now)
         self._hold(run.amounts, -1, now)
         self._hold(amounts, 1, now)
@@ -157,7 +159,7 @@ class DeviceTime:
             run.spent[place] = run.spent.get(place, 0.0) + amount * max(0.0, now - run.since)
         run.since = now
 
-    def _hold(self, amounts: dict[Place, float], sign: int, now: float) -> None:
+    def _hold(self, amounts: dict[DeviceSeries, float], sign: int, now: float) -> None:
         for place, amount in amounts.items():
             meter = self._meters.get(place)
             if meter is None:

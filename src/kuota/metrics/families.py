@@ -17,10 +17,10 @@ from kuota.engine.engine import Engine
 from kuota.failures import COUNTS
 
 from .catalog import METRICS
-from .config import CustomLabels, MetricsConfig, Objects, measured
+from .config import CustomLabels, MetricsConfig, StoredObjects, measured
 from .gauges_local import read_local_queues, read_unadmitted
 from .gauges_queue import read_cluster_queues, read_cohorts
-from .metric import CLUSTER_QUEUE, COHORT, Kind, Metric, owner_of
+from .metric import CLUSTER_QUEUE, COHORT, Metric, MetricType, owner_of
 from .readings import GaugeReadings, waiting
 from .runtime import Runtime
 from .runtime_catalog import BUGS, DEPTH, MASTER, RUNTIME_METRICS
@@ -47,7 +47,7 @@ class Families(Collector):
         self,
         series: Series,
         engine: Engine,
-        objects: Objects,
+        objects: StoredObjects,
         custom: CustomLabels,
         metrics_config: MetricsConfig,
         role: Callable[[], str],
@@ -88,7 +88,7 @@ class Families(Collector):
 
     def _counted(self, metric: Metric, values: Labels) -> dict[str, str]:
         """Return the labels of a counted series; those of its queue come last."""
-        if metric.kind is Kind.GAUGE:
+        if metric.kind is MetricType.GAUGE:
             values = (*values, *self._custom.of_owner(metric, values))
         kinds = (*metric.custom[1:], *metric.custom[:1])
         return self._labels(metric, (*metric.labels, *self._custom.names(*kinds)), values)
@@ -154,7 +154,7 @@ def families(
 def _family_of(metric: Metric, series: Series, named: Callable[[Labels], dict[str, str]]) -> Family:
     """Return the family of a metric with its samples; `named` returns the labels of a series."""
     # The client library adds the suffix of counters.
-    name = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
+    name = metric.name.removesuffix("_total") if metric.kind is MetricType.COUNTER else metric.name
     family = Family(name, metric.about, metric.kind.value)
     for values, number in series.values(metric.name).items():
         family.add_sample(metric.name, named(values), number)

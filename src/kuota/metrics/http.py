@@ -16,7 +16,7 @@ import ssl
 from aiohttp import web
 from prometheus_client import generate_latest
 
-from kuota.kube.access import Access, AccessReviews
+from kuota.kube.access import AccessRequest, AccessReviews
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import KubeError
@@ -29,7 +29,7 @@ from .metrics import Metrics
 PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_SCRAPE = Access(verb="get", path=PATH)
+_SCRAPE = AccessRequest(verb="get", path=PATH)
 _BEARER = "bearer "
 
 _log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ _OWNERS = {
 """Labels that identify the object of a series, with its kind. The first one present counts."""
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -50,7 +50,7 @@ class Metric(Struct):
     """
 
     name: str
-    kind: Kind
+    kind: MetricType
     labels: tuple[str, ...]
     about: str
     custom: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ LONG_WAITS = _waits(16)
 
 
 def _metric(
-    kind: Kind,
+    kind: MetricType,
     buckets: tuple[float, ...],
     name: str,
     labels: str,
@@ -92,9 +92,9 @@ def _metric(
     )
 
 
-gauge = partial(_metric, Kind.GAUGE, ())
-counter = partial(_metric, Kind.COUNTER, ())
-histogram = partial(_metric, Kind.HISTOGRAM)
+gauge = partial(_metric, MetricType.GAUGE, ())
+counter = partial(_metric, MetricType.COUNTER, ())
+histogram = partial(_metric, MetricType.HISTOGRAM)
 
 
 def by_name(*metrics: Metric) -> dict[str, Metric]:

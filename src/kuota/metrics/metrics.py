@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from kuota import __version__
 from kuota.api.base import Key
 from kuota.api.workload import Workload
-from kuota.engine.decisions import Admit, Outcome, Preempt
+from kuota.engine.decisions import Admit, CycleResult, Preempt
 from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock, steady
 
 from .catalog import METRICS
 from .changes import Changes
-from .config import CustomLabels, MetricsConfig, NoObjects, Objects, measured
+from .config import CustomLabels, MetricsConfig, NoObjects, StoredObjects, measured
 from .families import CollectedFamilies, Families, RuntimeFamilies
 from .metric import COHORT, LOCAL_QUEUE, owner_of
 from .own_metrics import OwnMetrics
@@ -53,7 +53,7 @@ class Metrics:
         self,
         engine: Engine,
         metrics_config: MetricsConfig | None = None,
-        objects: Objects | None = None,
+        objects: StoredObjects | None = None,
         clock: Clock | None = None,
     ) -> None:
         metrics_config, objects = metrics_config or MetricsConfig(), objects or NoObjects()
@@ -108,7 +108,7 @@ class Metrics:
         """Return all metrics as of now, to be encoded by the caller."""
         return CollectedFamilies(list(self.registry.collect()))
 
-    def cycle(self, outcome: Outcome, took_s: float) -> None:
+    def cycle(self, outcome: CycleResult, took_s: float) -> None:
         """Count one cycle. A cycle without heads does not count."""
         if not outcome.decisions:
             return

@@ -21,7 +21,7 @@ from kuota.engine.snapshot import Queue
 from kuota.view.idle import HeldDevice, IdlePeriod
 
 from . import own_catalog as names
-from .device_time import OTHER, DeviceTime, Place
+from .device_time import OTHER, DeviceSeries, DeviceTime
 from .families import families
 from .lent_time import LentTime
 from .metric import Metric
@@ -174,7 +174,7 @@ def _team_by_queue(local_queues: Mapping[Key, LocalQueue]) -> dict[str, str]:
     return {queue: next(iter(found)) for queue, found in teams.items() if len(found) == 1}
 
 
-def _exists(place: Place, teams: set[str], queues: Mapping[str, object]) -> bool:
+def _exists(place: DeviceSeries, teams: set[str], queues: Mapping[str, object]) -> bool:
     return place.team in teams and (place.cluster_queue in queues or place.cluster_queue == OTHER)
 
 

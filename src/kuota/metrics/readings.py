@@ -14,7 +14,7 @@ from kuota.engine.model import Workload
 from kuota.engine.pending import PendingState
 
 from .catalog import METRICS
-from .config import CustomLabels, MetricsConfig, Objects, measured
+from .config import CustomLabels, MetricsConfig, StoredObjects, measured
 from .metric import WORKLOAD
 from .series import Labels
 
@@ -29,7 +29,7 @@ class GaugeReadings:
     def __init__(
         self,
         engine: Engine,
-        objects: Objects,
+        objects: StoredObjects,
         custom: CustomLabels,
         metrics_config: MetricsConfig,
         withdrawn: Set[str],

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 
 from .config import NO_LABELS, CustomLabels
-from .metric import Kind, Metric
+from .metric import Metric, MetricType
 
 Labels = tuple[str, ...]
 """The values of a metric's labels, followed by those of counted custom labels."""
@@ -38,10 +38,10 @@ class Series:
         self._metrics = metrics
         self._custom = custom
         self._values: dict[str, dict[Labels, float]] = {
-            name: {} for name, each in metrics.items() if each.kind is not Kind.HISTOGRAM
+            name: {} for name, each in metrics.items() if each.kind is not MetricType.HISTOGRAM
         }
         self._distributions: dict[str, dict[Labels, Distribution]] = {
-            name: {} for name, each in metrics.items() if each.kind is Kind.HISTOGRAM
+            name: {} for name, each in metrics.items() if each.kind is MetricType.HISTOGRAM
         }
 
     def add(self, name: str, *labels: str, by: float = 1.0) -> None:

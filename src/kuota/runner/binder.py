@@ -18,7 +18,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, KubeError, NotFound
 from kuota.kube.events import Recorder
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import PODS, key_of
 
 from .binding import Bind, BoundPod, Candidate, Decision, SchedulableNode, decisions, placed
@@ -162,7 +162,7 @@ class Binder:
             PODS,
             key,
             {"metadata": {"uid": found.uid}, "status": {"conditions": [condition]}},
-            kind=Patch.STRATEGIC,
+            kind=PatchType.STRATEGIC,
             subresource="status",
         )
         self._say(found.pod, "FailedScheduling", message, warning=True)

@@ -15,7 +15,7 @@ from kuota.kube.resources import JOBS, key_of
 from kuota.kube.workqueue import WorkQueue
 
 
-class Controller:
+class RunnerController:
     """Reconciles the objects of one informer. `name` is the source of its events."""
 
     def __init__(

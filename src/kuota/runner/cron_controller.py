@@ -15,7 +15,7 @@ from kuota.kube.informer import Informer
 from kuota.kube.resources import CRON_JOBS, JOBS, key_of
 from kuota.kube.workqueue import serve
 
-from .controller import Controller
+from .controller import RunnerController
 from .cron_rules import cron_step, reference
 
 _LONGEST_NAP_S = 60.0
@@ -25,7 +25,7 @@ OWNER = "owner"
 """The index of Jobs by the uid of the object that controls them."""
 
 
-class CronController(Controller):
+class CronController(RunnerController):
     """Creates Jobs on schedule while `run` runs. The caller must run the informer `jobs`."""
 
     def __init__(

@@ -21,7 +21,7 @@ from kuota.kube.resources import JOBS, key_of
 from kuota.kube.workqueue import serve
 
 from .child_jobs import GroupStep
-from .controller import Controller
+from .controller import RunnerController
 from .cron_controller import OWNER, owner_uids
 from .job_set_rules import job_set_step
 from .loopback_ports import PORT, Taken, port_of
@@ -42,7 +42,7 @@ RULES: Mapping[tuple[str, str], Rules] = {
 _ROUNDS = 3
 
 
-class GroupController(Controller):
+class GroupController(RunnerController):
     """Reconciles the objects of one informer with their Jobs while `run` runs.
 
     The caller must run both informers.

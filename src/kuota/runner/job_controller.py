@@ -21,12 +21,12 @@ from kuota.kube.clock import Clock
 from kuota.kube.errors import Forbidden, NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import PODS, key_of
 from kuota.kube.workqueue import serve
 
 from .job_pods import FINALIZER, PodView, job_key, pod_view
-from .job_rules import ReplacementBackoff, Step, step
+from .job_rules import JobActions, ReplacementBackoff, step
 from .pod_controller import PodController
 from .pod_informer import JOB, is_over
 
@@ -104,7 +104,7 @@ class JobController(PodController):
             raise refusal
         return retry_s
 
-    def _step(self, job: Json, *, creating: bool) -> Step:
+    def _step(self, job: Json, *, creating: bool) -> JobActions:
         todo = step(job, self._pods_of(job), self._now(), self._backoff)
         if not todo.create or (creating and self._may_create(job)):
             return todo
@@ -123,7 +123,7 @@ class JobController(PodController):
             if _owner_uid(pod) != uid:
                 await self._release(pod_view(pod))
 
-    async def _change_pods(self, job: Json, todo: Step) -> None:
+    async def _change_pods(self, job: Json, todo: JobActions) -> None:
         for view in todo.drop:
             await self._release(view)
             await self._delete(job, view)
@@ -132,7 +132,7 @@ class JobController(PodController):
         if todo.create:
             await self._create(job, todo.create)
 
-    async def _conclude(self, job: Json, todo: Step) -> float | None:
+    async def _conclude(self, job: Json, todo: JobActions) -> float | None:
         if todo.status is not None:
             changes = await self._write_status(job, todo.status)
             before = (job.get("status") or {}).get("conditions") or ()
@@ -152,7 +152,7 @@ class JobController(PodController):
         meta = {"uid": view.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
         try:
             answer = await self._client.patch(
-                PODS, key_of(view.pod), {"metadata": meta}, kind=Patch.STRATEGIC
+                PODS, key_of(view.pod), {"metadata": meta}, kind=PatchType.STRATEGIC
             )
         except NotFound:
             return

@@ -16,7 +16,7 @@ from kuota.api.core import is_finished
 
 from .instants import instant
 from .job_pods import PodView, new_pod, pod_view
-from .job_spec import JobView, condition, is_ours, job_view
+from .job_spec import JobFields, condition, is_ours, job_view
 from .job_status import final_status, running_status
 from .job_tally import JobCounts, index_failures, tally
 from .job_target import deadline, new_target, standing_target
@@ -36,7 +36,7 @@ class ReplacementBackoff(msgspec.Struct, frozen=True):
         return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 32))
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class JobActions(msgspec.Struct, frozen=True, kw_only=True):
     """The next actions, in this order.
 
     Pods in `drop` are not needed: their finalizer is removed first, so that they are not counted.
@@ -53,7 +53,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     remove: bool = False
 
 
-NOTHING = Step()
+NOTHING = JobActions()
 
 
 _BACKOFF = ReplacementBackoff()
@@ -61,13 +61,13 @@ _BACKOFF = ReplacementBackoff()
 
 def step(
     job: Json, pods: Sequence[Json], now: float, backoff: ReplacementBackoff = _BACKOFF
-) -> Step:
+) -> JobActions:
     """The next step of the Job. `pods` contains all pods that it controls."""
     views = [pod_view(each) for each in pods]
     if not is_ours(job):
         return NOTHING
     if job["metadata"].get("deletionTimestamp"):
-        return Step(release=[each for each in views if each.tracked])
+        return JobActions(release=[each for each in views if each.tracked])
     if is_finished(job):
         return _after_the_end(job, views, now)
     view = job_view(job)
@@ -78,27 +78,31 @@ def step(
         return _under_way(view, count, views, now, backoff)
     if all(each.ended for each in views):
         status = final_status(view, count, views, target, now)
-        return Step(status=status, release=[each for each in views if each.tracked])
+        return JobActions(status=status, release=[each for each in views if each.tracked])
     # The outcome is recorded before any pod is ended for it, because ended pods must not change it.
     running = [each for each in views if each.active] if standing else []
     status = running_status(view, count, views, target, now)
-    return Step(end=running, status=status, release=count.release)
+    return JobActions(end=running, status=status, release=count.release)
 
 
-def _after_the_end(job: Json, pods: Sequence[PodView], now: float) -> Step:
+def _after_the_end(job: Json, pods: Sequence[PodView], now: float) -> JobActions:
     release = [each for each in pods if each.tracked]
     ttl_s = job["spec"].get("ttlSecondsAfterFinished")
     if ttl_s is None:
-        return Step(release=release)
+        return JobActions(release=release)
     end = condition(job, "Complete") or condition(job, "Failed") or {}
     at = (instant(end.get("lastTransitionTime")) or now) + ttl_s
     due = now >= at
-    return Step(release=release, remove=due, retry_at=None if due else at)
+    return JobActions(release=release, remove=due, retry_at=None if due else at)
 
 
 def _under_way(
-    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float, backoff: ReplacementBackoff
-) -> Step:
+    job: JobFields,
+    count: JobCounts,
+    pods: Sequence[PodView],
+    now: float,
+    backoff: ReplacementBackoff,
+) -> JobActions:
     status = running_status(job, count, pods, None, now)
     moments = [deadline(msgspec.structs.replace(job, job={**job.job, "status": status}))]
     create: list[Json] = []
@@ -107,7 +111,7 @@ def _under_way(
         create, at = _replacements(job, count, pods, now, backoff)
         moments.append(at)
     later = [each for each in moments if each is not None]
-    return Step(
+    return JobActions(
         create=create,
         drop=drop,
         status=status,
@@ -116,7 +120,7 @@ def _under_way(
     )
 
 
-def _wanted(job: JobView, count: JobCounts, active: int) -> int:
+def _wanted(job: JobFields, count: JobCounts, active: int) -> int:
     """The number of pods that should be active."""
     if job.suspended:
         return 0
@@ -127,7 +131,7 @@ def _wanted(job: JobView, count: JobCounts, active: int) -> int:
     return max(0, min(left, job.parallelism))
 
 
-def _surplus(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> Iterator[PodView]:
+def _surplus(job: JobFields, count: JobCounts, pods: Sequence[PodView]) -> Iterator[PodView]:
     """Active pods that are not needed: their index is complete, or there are too many."""
     active = [each for each in pods if each.active]
     kept = []
@@ -155,7 +159,11 @@ def _worth(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
 
 
 def _replacements(
-    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float, backoff: ReplacementBackoff
+    job: JobFields,
+    count: JobCounts,
+    pods: Sequence[PodView],
+    now: float,
+    backoff: ReplacementBackoff,
 ) -> tuple[list[Json], float | None]:
     """The pods to create now, and when to check again for delayed ones."""
     active = sum(each.active for each in pods)
@@ -187,7 +195,7 @@ def _ready_again(pods: Sequence[PodView], backoff: ReplacementBackoff) -> float:
 
 
 def _indexed(
-    job: JobView,
+    job: JobFields,
     count: JobCounts,
     pods: Sequence[PodView],
     now: float,

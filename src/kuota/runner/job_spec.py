@@ -15,7 +15,7 @@ _UNLIMITED_FAILURES = 2**31 - 1
 _BACKOFF_LIMIT = 6
 
 
-class JobView(msgspec.Struct, frozen=True):
+class JobFields(msgspec.Struct, frozen=True):
     """The fields of a Job that the rules use. None means no limit."""
 
     job: Json
@@ -40,7 +40,7 @@ class JobView(msgspec.Struct, frozen=True):
         return index is not None and index < (self.completions or 0)
 
 
-def job_view(job: Json) -> JobView:
+def job_view(job: Json) -> JobFields:
     spec = job["spec"]
     per_index = spec.get("backoffLimitPerIndex")
     limit = spec.get("backoffLimit")
@@ -54,7 +54,7 @@ def job_view(job: Json) -> JobView:
         "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
     )
     template = (spec.get("template") or {}).get("spec") or {}
-    return JobView(
+    return JobFields(
         job=job,
         parallelism=1 if parallelism is None else parallelism,
         completions=completions,

@@ -9,13 +9,13 @@ from kuota.api.base import Json
 
 from .instants import time_text
 from .job_pods import PodView, condition_status
-from .job_spec import JobView, indexes_text
+from .job_spec import JobFields, indexes_text
 from .job_tally import JobCounts
 from .job_target import FAILURE_TARGET, SUCCESS_CRITERIA, JobOutcome
 
 
 def running_status(
-    job: JobView, count: JobCounts, pods: Sequence[PodView], target: JobOutcome | None, now: float
+    job: JobFields, count: JobCounts, pods: Sequence[PodView], target: JobOutcome | None, now: float
 ) -> Json:
     """The status of a Job that has not ended, though its outcome may be decided."""
     status = _counts(job, count, pods)
@@ -37,7 +37,7 @@ def suspended_status(now: float) -> Json:
 
 
 def final_status(
-    job: JobView, count: JobCounts, pods: Sequence[PodView], target: JobOutcome, now: float
+    job: JobFields, count: JobCounts, pods: Sequence[PodView], target: JobOutcome, now: float
 ) -> Json:
     """The final status of a Job, with all pods counted."""
     count.counted_succeeded += len(count.uncounted_succeeded)
@@ -51,7 +51,7 @@ def final_status(
     return status
 
 
-def _counts(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> Json:
+def _counts(job: JobFields, count: JobCounts, pods: Sequence[PodView]) -> Json:
     status = dict(job.status)
     numbers = {
         "active": sum(each.active for each in pods),
@@ -77,7 +77,7 @@ def _uncounted(count: JobCounts) -> Json:
     return {name: list(uids) for name, uids in lists.items() if uids}
 
 
-def _set_suspended(status: Json, job: JobView, now: float) -> None:
+def _set_suspended(status: Json, job: JobFields, now: float) -> None:
     before = condition_status(status, "Suspended")
     if job.suspended:
         _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)

@@ -18,7 +18,7 @@ import msgspec
 from kuota.api.base import Json
 
 from .job_pods import PodView, condition_status, container_statuses
-from .job_spec import JobView, parsed_indexes
+from .job_spec import JobFields, parsed_indexes
 
 FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
 
@@ -98,7 +98,7 @@ class JobCounts(msgspec.Struct):
         return self.counted_failed + len(self.uncounted_failed) + self.held
 
 
-def tally(job: JobView, pods: Sequence[PodView], succeeding: bool) -> JobCounts:
+def tally(job: JobFields, pods: Sequence[PodView], succeeding: bool) -> JobCounts:
     """The counts with these pods.
 
     `succeeding` means that the Job has met its success criteria: pods deleted then did not fail.
@@ -120,14 +120,14 @@ def tally(job: JobView, pods: Sequence[PodView], succeeding: bool) -> JobCounts:
     return count
 
 
-def has_failed(job: JobView, pod: PodView) -> bool:
+def has_failed(job: JobFields, pod: PodView) -> bool:
     """Whether the pod counts as failed: by its phase, or as a replaced pod under deletion."""
     if pod.phase == "Failed":
         return True
     return pod.terminating and not job.replaces_failed_only
 
 
-def _so_far(job: JobView, tracked: set[str]) -> JobCounts:
+def _so_far(job: JobFields, tracked: set[str]) -> JobCounts:
     """The counts of the status, including uids whose pods have lost their finalizer."""
     status = job.status
     uncounted = status.get("uncountedTerminatedPods") or {}
@@ -145,7 +145,7 @@ def _so_far(job: JobView, tracked: set[str]) -> JobCounts:
     return count
 
 
-def _succeed(count: JobCounts, job: JobView, pod: PodView) -> None:
+def _succeed(count: JobCounts, job: JobFields, pod: PodView) -> None:
     count.release.append(pod)
     if not job.indexed:
         count.uncounted_succeeded.append(pod.uid)
@@ -154,7 +154,7 @@ def _succeed(count: JobCounts, job: JobView, pod: PodView) -> None:
         count.completed.add(pod.index)
 
 
-def _fail(count: JobCounts, job: JobView, pod: PodView, pods: Sequence[PodView]) -> None:
+def _fail(count: JobCounts, job: JobFields, pod: PodView, pods: Sequence[PodView]) -> None:
     if job.indexed and not job.is_index(pod.index):
         count.release.append(pod)
         return
@@ -176,7 +176,7 @@ def _fail(count: JobCounts, job: JobView, pod: PodView, pods: Sequence[PodView])
         count.uncounted_failed.append(pod.uid)
 
 
-def index_failures(job: JobView, pods: Sequence[PodView], index: int) -> tuple[int, float]:
+def index_failures(job: JobFields, pods: Sequence[PodView], index: int) -> tuple[int, float]:
     """How often the index has failed according to its pods, and the time of the last failure."""
     failures, last = 0, 0.0
     for pod in pods:

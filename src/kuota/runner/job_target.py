@@ -14,7 +14,7 @@ from kuota.api.base import Json
 
 from .instants import instant
 from .job_pods import PodView
-from .job_spec import JobView, condition, parsed_indexes
+from .job_spec import JobFields, condition, parsed_indexes
 from .job_tally import JobCounts
 
 SUCCESS_CRITERIA, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
@@ -39,7 +39,7 @@ def standing_target(job: Json) -> JobOutcome | None:
 
 
 def new_target(
-    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float
+    job: JobFields, count: JobCounts, pods: Sequence[PodView], now: float
 ) -> JobOutcome | None:
     """The outcome that follows from the counts and the time, if any."""
     return (
@@ -51,7 +51,7 @@ def new_target(
 
 
 def _failure(
-    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float
+    job: JobFields, count: JobCounts, pods: Sequence[PodView], now: float
 ) -> JobOutcome | None:
     if count.fail_job:
         return JobOutcome(False, "PodFailurePolicy", count.fail_job)
@@ -67,7 +67,7 @@ def _failure(
     return None
 
 
-def deadline(job: JobView) -> float | None:
+def deadline(job: JobFields) -> float | None:
     """When the active deadline expires. Suspended time does not count."""
     started = instant(job.status.get("startTime"))
     if job.deadline_s is None or started is None or job.suspended:
@@ -75,14 +75,14 @@ def deadline(job: JobView) -> float | None:
     return started + job.deadline_s
 
 
-def _restarted_too_often(job: JobView, pods: Sequence[PodView]) -> bool:
+def _restarted_too_often(job: JobFields, pods: Sequence[PodView]) -> bool:
     if not job.restarts_in_place:
         return False
     restarts = sum(each.restarts for each in pods if each.phase in ("Running", "Pending"))
     return restarts > 0 if job.backoff_limit == 0 else restarts >= job.backoff_limit
 
 
-def _index_failure(job: JobView, count: JobCounts) -> JobOutcome | None:
+def _index_failure(job: JobFields, count: JobCounts) -> JobOutcome | None:
     if job.backoff_limit_per_index is None:
         return None
     failed = len(count.failed_indexes)
@@ -97,7 +97,7 @@ def _index_failure(job: JobView, count: JobCounts) -> JobOutcome | None:
     return None
 
 
-def _by_success_policy(job: JobView, count: JobCounts) -> JobOutcome | None:
+def _by_success_policy(job: JobFields, count: JobCounts) -> JobOutcome | None:
     if not job.indexed:
         return None
     completed = count.completed
@@ -112,7 +112,7 @@ def _by_success_policy(job: JobView, count: JobCounts) -> JobOutcome | None:
     return None
 
 
-def _by_completions(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> JobOutcome | None:
+def _by_completions(job: JobFields, count: JobCounts, pods: Sequence[PodView]) -> JobOutcome | None:
     succeeded = count.succeeded(job.indexed)
     if job.completions is None:
         reached = succeeded > 0 and not any(each.active for each in pods)

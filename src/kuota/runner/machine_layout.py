@@ -36,7 +36,7 @@ class LayoutError(ValueError):
     """The machine cannot be divided as requested; the message states the reason."""
 
 
-class Domain(msgspec.Struct, frozen=True):
+class MachineDomain(msgspec.Struct, frozen=True):
     """A part of this machine. `name` is unique among the domains of a layout.
 
     Several domains may share a CPU if there are more domains than cores. Each then has a fraction.
@@ -54,7 +54,7 @@ class Layout(msgspec.Struct, frozen=True):
     """The levels from the largest to the smallest, and the domains of the smallest one."""
 
     levels: tuple[str, ...]
-    domains: tuple[Domain, ...]
+    domains: tuple[MachineDomain, ...]
 
 
 class _Part:
@@ -171,8 +171,8 @@ def _shares(cores: Sequence[Sequence[Cpu]], weights: Sequence[int]) -> list[tupl
     return shares
 
 
-def _domain(part: _Part, levels: Iterable[str]) -> Domain:
-    return Domain(
+def _domain(part: _Part, levels: Iterable[str]) -> MachineDomain:
+    return MachineDomain(
         name=part.name,
         values={level: min(part.values(level)) for level in levels},
         cpus=tuple(sorted(each.number for each in part.cpus)),
@@ -182,7 +182,7 @@ def _domain(part: _Part, levels: Iterable[str]) -> Domain:
     )
 
 
-def _ordered(levels: Sequence[str], domains: Sequence[Domain]) -> tuple[str, ...]:
+def _ordered(levels: Sequence[str], domains: Sequence[MachineDomain]) -> tuple[str, ...]:
     """The levels from the largest to the smallest: NVSwitches connect GPUs of several sockets."""
     return tuple(sorted(levels, key=lambda each: len({one.values[each] for one in domains})))
 
@@ -227,7 +227,7 @@ def simulated(levels: Mapping[str, int], host: HostTopology, cards: Sequence[Car
         }
         lowest = list(levels)[-1]
         domains.append(
-            Domain(
+            MachineDomain(
                 name=f"{lowest}-{at}",
                 values=values,
                 cpus=tuple(sorted(each.number for each in cpus)),

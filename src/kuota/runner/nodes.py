@@ -24,7 +24,7 @@ from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import ApiError, KubeError, NotFound
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import NODES, key_of
 
 from .instants import time_text
@@ -280,7 +280,7 @@ async def _apply(client: Client, plan: NodePlan, *, dry_run: bool = False) -> No
             NODES,
             Key("", plan.name),
             bare,
-            kind=Patch.APPLY,
+            kind=PatchType.APPLY,
             manager=_MANAGER,
             force=True,
             validation="Strict",
@@ -319,7 +319,7 @@ class NodeKeeper:
                 not_ready = _condition("Ready", "False", "NotOffered", self._now())
                 status = {"conditions": [not_ready | {"message": _NOT_OFFERED}]}
                 await self._client.patch(
-                    NODES, key, {"status": status}, kind=Patch.STRATEGIC, subresource="status"
+                    NODES, key, {"status": status}, kind=PatchType.STRATEGIC, subresource="status"
                 )
             except NotFound:
                 continue

@@ -13,14 +13,14 @@ from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.resources import PODS, key_of
 
-from .controller import Controller
+from .controller import RunnerController
 from .job_pods import PodView
 
 _NAMED = 3
 """The number of pods that a message names."""
 
 
-class PodController(Controller):
+class PodController(RunnerController):
     """Reconciles the objects of one informer with their pods. `name` is the source of events."""
 
     def __init__(

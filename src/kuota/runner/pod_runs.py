@@ -22,7 +22,7 @@ from kuota.steady_time import SHARED
 from .container_env import LaunchError
 from .exec import ContainerProcess
 from .pod_home import PodHome, homes
-from .pod_steps import Run, RunHistory
+from .pod_steps import ContainerRun, RunHistory
 from .proc import start_ticks
 from .processes import Launch, Process, ShimState
 from .shim import NEVER_RELEASED
@@ -53,7 +53,7 @@ class PodRuns:
         self._now = now
         self._began: dict[tuple[str, int], float] = {}
         self._processes: dict[str, dict[int, Process]] = {}
-        self._ended: dict[tuple[str, int], Run] = {}
+        self._ended: dict[tuple[str, int], ContainerRun] = {}
         self._false_start = False
 
     def adopt(self, containers: Iterable[str]) -> None:
@@ -161,7 +161,7 @@ class PodRuns:
             self._began.pop((container, attempt), None)
         self._home.prune(container)
 
-    def _run(self, container: str, attempt: int) -> Run:
+    def _run(self, container: str, attempt: int) -> ContainerRun:
         """The run according to its process. Its outcome is read once."""
         known = self._ended.get((container, attempt))
         if known is not None:
@@ -216,16 +216,18 @@ class PodRuns:
 _NEVER_RAN = "NeverRan"
 
 
-def _run(process: Process, attempt: int, streak: int, began: float | None, at: float) -> Run:
+def _run(
+    process: Process, attempt: int, streak: int, began: float | None, at: float
+) -> ContainerRun:
     state = process.state
     if not process.ended:
-        return Run(attempt=attempt, streak=streak, started=began)
+        return ContainerRun(attempt=attempt, streak=streak, started=began)
     if state is None:
         reason, message = _failure(process.folder) or _unstarted(process.folder)
         code = _EXIT_UNKNOWN if reason == "ContainerStatusUnknown" else _EXIT_NOT_STARTED
     else:
         code, reason, message = _ending(process, state)
-    return Run(
+    return ContainerRun(
         attempt=attempt,
         streak=streak,
         started=began,

@@ -15,7 +15,7 @@ from kuota.api.base import Json
 from kuota.api.core import ENDED, containers
 
 from .instants import time_text
-from .pod_steps import SIDECAR, Run, RunHistory, init_failed, initialized, restarts
+from .pod_steps import SIDECAR, ContainerRun, RunHistory, init_failed, initialized, restarts
 
 LOCAL = "kuota.dev/LocalProcess"
 _NEVER = RunHistory()
@@ -112,7 +112,7 @@ def _states(pod: Json, container: Json, seen: Observed, phase: str) -> tuple[Jso
     return {"waiting": _waiting(pod, container, seen)}, last
 
 
-def _goes_on(pod: Json, container: Json, seen: Observed, run: Run) -> bool:
+def _goes_on(pod: Json, container: Json, seen: Observed, run: ContainerRun) -> bool:
     spec = pod["spec"]
     if init_failed(spec, seen.histories):
         return False
@@ -138,7 +138,7 @@ def _waiting(pod: Json, container: Json, seen: Observed) -> Json:
     return {"reason": "PodInitializing" if early else "ContainerCreating"}
 
 
-def _terminated(pod: Json, name: str, run: Run) -> Json:
+def _terminated(pod: Json, name: str, run: ContainerRun) -> Json:
     ended: Json = {
         "exitCode": run.code,
         "reason": run.reason or ("Completed" if run.code == 0 else "Error"),
@@ -153,7 +153,7 @@ def _terminated(pod: Json, name: str, run: Run) -> Json:
     return {"terminated": ended}
 
 
-def _id(pod: Json, name: str, run: Run) -> str:
+def _id(pod: Json, name: str, run: ContainerRun) -> str:
     return f"kuota://{pod['metadata'].get('uid') or ''}/{name}/{run.attempt}"
 
 

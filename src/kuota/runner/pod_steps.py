@@ -16,7 +16,7 @@ from kuota.api.base import Json
 SIDECAR = "Always"
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a container, starting with attempt 0. Times are seconds since 1970.
 
     `streak` counts the short runs before this one, which determine the delay of the next one.
@@ -43,8 +43,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class RunHistory(msgspec.Struct, frozen=True):
     """The current run of a container and the previous one."""
 
-    current: Run | None = None
-    previous: Run | None = None
+    current: ContainerRun | None = None
+    previous: ContainerRun | None = None
 
 
 class CrashBackoff(msgspec.Struct, frozen=True):
@@ -55,11 +55,11 @@ class CrashBackoff(msgspec.Struct, frozen=True):
     calm_s: float = 600
     """A run of this length does not count as a crash."""
 
-    def streak_after(self, run: Run) -> int:
+    def streak_after(self, run: ContainerRun) -> int:
         lasted = (run.finished or 0) - (run.started or run.finished or 0)
         return 0 if lasted >= self.calm_s else run.streak + 1
 
-    def retry_at(self, run: Run) -> float:
+    def retry_at(self, run: ContainerRun) -> float:
         """When the container may restart after this run."""
         if self.streak_after(run) <= 1:
             return run.finished or 0.0
@@ -113,7 +113,7 @@ def init_failed(spec: Json, histories: Histories) -> bool:
     return False
 
 
-def restarts(spec: Json, container: Json, run: Run) -> bool:
+def restarts(spec: Json, container: Json, run: ContainerRun) -> bool:
     """Whether the container restarts after this end."""
     if container.get("restartPolicy") == SIDECAR:
         return True
@@ -151,7 +151,7 @@ def _initialize(
     return True
 
 
-def _again(name: str, run: Run, now: float, backoff: CrashBackoff, steps: Steps) -> None:
+def _again(name: str, run: ContainerRun, now: float, backoff: CrashBackoff, steps: Steps) -> None:
     at = backoff.retry_at(run)
     if now >= at:
         steps.start.append(name)

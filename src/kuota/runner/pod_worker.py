@@ -17,7 +17,7 @@ from kuota.api.backoff import Backoff
 from kuota.api.base import Json
 from kuota.api.core import containers
 from kuota.kube.errors import Conflict, KubeError, NotFound
-from kuota.kube.requests import Patch
+from kuota.kube.requests import PatchType
 from kuota.kube.resources import PODS, key_of
 
 from .binding import requests_of
@@ -286,7 +286,7 @@ class PodWorker:
         body = {"metadata": {"uid": self.uid}, "status": status}
         try:
             answer = await self._shared.client.patch(
-                PODS, key_of(self.pod), body, kind=Patch.STRATEGIC, subresource="status"
+                PODS, key_of(self.pod), body, kind=PatchType.STRATEGIC, subresource="status"
             )
         except KubeError as error:
             return await self._vanished(error) and steps.over

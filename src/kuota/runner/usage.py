@@ -39,14 +39,14 @@ class Measured(msgspec.Struct, frozen=True):
     cgroup: str = ""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class UsageReading(msgspec.Struct, frozen=True):
     """CPU time since the start in nanoseconds, and memory in bytes."""
 
     cpu_ns: int
     memory_bytes: int
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ContainerUsage(msgspec.Struct, frozen=True):
     """The average CPU usage in the window that ended at `at`, and the memory at that time."""
 
     cpu_nano: int
@@ -55,11 +55,11 @@ class Usage(msgspec.Struct, frozen=True):
     window_s: float
 
 
-class Sample(msgspec.Struct, frozen=True):
+class UsageSample(msgspec.Struct, frozen=True):
     """All readings at one time. The machine has the key ("", "")."""
 
     at: float
-    readings: Mapping[ContainerKey, Reading]
+    readings: Mapping[ContainerKey, UsageReading]
 
 
 MACHINE: ContainerKey = ("", "")
@@ -75,7 +75,7 @@ class UsageSampler:
     ) -> None:
         self._measured = measured
         self._clock = clock
-        self._samples: deque[Sample] = deque(maxlen=8)
+        self._samples: deque[UsageSample] = deque(maxlen=8)
         self._turn = asyncio.Lock()
 
     async def run(self) -> None:
@@ -84,7 +84,7 @@ class UsageSampler:
             await self._sample()
             await asyncio.sleep(INTERVAL_S)
 
-    async def usage(self) -> dict[ContainerKey, Usage]:
+    async def usage(self) -> dict[ContainerKey, ContainerUsage]:
         """The usage of every running container, and of the machine."""
         async with self._turn:
             if not self._is_fresh():
@@ -103,7 +103,7 @@ class UsageSampler:
             return False
         return self._measured().keys() <= self._samples[-1].readings.keys()
 
-    def _since(self, key: ContainerKey, reading: Reading, started: float) -> Usage:
+    def _since(self, key: ContainerKey, reading: UsageReading, started: float) -> ContainerUsage:
         """The usage since an older sample, or since the start of a new container."""
         now = self._samples[-1].at
         before, since = 0, started
@@ -114,22 +114,22 @@ class UsageSampler:
         window_s = max(now - since, 0.001)
         # The time of a process can be lost when another process than its parent reaps it.
         spent_ns = max(0, reading.cpu_ns - before)
-        return Usage(int(spent_ns / window_s), reading.memory_bytes, now, window_s)
+        return ContainerUsage(int(spent_ns / window_s), reading.memory_bytes, now, window_s)
 
     async def _sample(self) -> None:
         measured = dict(self._measured())
         readings = await asyncio.to_thread(_readings, measured)
-        self._samples.append(Sample(self._clock(), readings))
+        self._samples.append(UsageSample(self._clock(), readings))
 
 
-def _readings(measured: Mapping[ContainerKey, Measured]) -> dict[ContainerKey, Reading]:
+def _readings(measured: Mapping[ContainerKey, Measured]) -> dict[ContainerKey, UsageReading]:
     found = {MACHINE: machine_reading()}
     for key, each in measured.items():
         found[key] = cgroup_reading(each.cgroup) or process_reading(each.pids)
     return found
 
 
-def cgroup_reading(folder: str) -> Reading | None:
+def cgroup_reading(folder: str) -> UsageReading | None:
     """The reading of a cgroup; None if it has no statistics."""
     if not folder:
         return None
@@ -138,7 +138,7 @@ def cgroup_reading(folder: str) -> Reading | None:
         with open(f"{folder}/memory.current") as file:
             # Pages of files that the kernel can drop at any time are not in use.
             used = int(file.read()) - memory.get("inactive_file", 0)
-        return Reading(cpu["usage_usec"] * 1000, max(0, used))
+        return UsageReading(cpu["usage_usec"] * 1000, max(0, used))
     except (OSError, ValueError, KeyError):
         return None
 
@@ -148,15 +148,15 @@ def _numbers(path: str) -> dict[str, int]:
         return {name: int(value) for name, value in (line.split() for line in file)}
 
 
-def process_reading(pids: tuple[int, ...]) -> Reading:
+def process_reading(pids: tuple[int, ...]) -> UsageReading:
     """The reading of processes and all their descendants."""
     found = descendants(pids)
     ticks = sum(max(0, cpu_ticks(pid)) for pid in found)
     pages = sum(max(0, resident_pages(pid)) for pid in found)
-    return Reading(ticks * _TICK_NS, pages * _PAGE)
+    return UsageReading(ticks * _TICK_NS, pages * _PAGE)
 
 
-def machine_reading(proc: str = "/proc") -> Reading:
+def machine_reading(proc: str = "/proc") -> UsageReading:
     """The CPU time that all processors have spent since boot, and the memory in use."""
     try:
         with open(f"{proc}/stat") as file:
@@ -167,5 +167,5 @@ def machine_reading(proc: str = "/proc") -> Reading:
             memory = {line.split(":")[0]: int(line.split()[1]) << 10 for line in file}
         used = memory["MemTotal"] - memory["MemAvailable"]
     except (OSError, ValueError, KeyError, IndexError):
-        return Reading(0, 0)
-    return Reading((user + nice + system + irq + softirq + steal) * _TICK_NS, used)
+        return UsageReading(0, 0)
+    return UsageReading((user + nice + system + irq + softirq + steal) * _TICK_NS, used)

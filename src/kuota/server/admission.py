@@ -24,7 +24,7 @@ from . import kind_rules
 from .columns import mapped
 from .kinds import Kind, served_form, stored_form
 from .metadata import NAMELESS, born, content, succeeding
-from .requests import Target, User
+from .requests import RequestTarget, User
 from .status import conflict, invalid
 
 _OF_STATUS = ("apiVersion", "kind", "metadata", "status")
@@ -81,7 +81,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: tuple[str, ...] = ()
 
 
-class Admission:
+class AdmissionChain:
     """Prepares objects for the store. Reads and writes nothing itself."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Admission:
         self._gates = gates or Gates()
 
     def created(
-        self, target: Target, written: Json, write: Write, owned: Owned | None = None
+        self, target: RequestTarget, written: Json, write: Write, owned: Owned | None = None
     ) -> tuple[Json, list[str]]:
         """The object to store, and warnings. The argument may be changed.
 
@@ -123,7 +123,7 @@ class Admission:
         return stored, [*warnings, *self._advice(target, stored, None, write)]
 
     def updated(
-        self, target: Target, written: Json, old: Json, write: Write
+        self, target: RequestTarget, written: Json, old: Json, write: Write
     ) -> tuple[Json, list[str]]:
         """The object that replaces `old`, and warnings. `old` is not changed."""
         kind, version = target.kind, target.version
@@ -140,7 +140,9 @@ class Admission:
         warnings += self._validated(_review(target, new, old, write))
         return new, [*warnings, *self._advice(target, new, old, write)]
 
-    def deleted(self, target: Target, obj: Json, propagation: str, write: Write) -> list[str]:
+    def deleted(
+        self, target: RequestTarget, obj: Json, propagation: str, write: Write
+    ) -> list[str]:
         """Return warnings about the deletion of `obj`. Raises StatusError to reject it."""
         return self._validated(
             Deletion(
@@ -156,7 +158,7 @@ class Admission:
         return [warning for each in self._validators for warning in each(request)]
 
     def _reviewed(
-        self, target: Target, obj: Json, old: Json | None, write: Write
+        self, target: RequestTarget, obj: Json, old: Json | None, write: Write
     ) -> tuple[Json, list[FieldError]]:
         """The object after all hooks, and the faults that they found."""
         faults: list[FieldError] = []
@@ -167,14 +169,16 @@ class Admission:
                 faults += error.errors
         return obj, faults
 
-    def _advice(self, target: Target, obj: Json, old: Json | None, write: Write) -> list[str]:
+    def _advice(
+        self, target: RequestTarget, obj: Json, old: Json | None, write: Write
+    ) -> list[str]:
         if not self._advisers:
             return []
         review = _review(target, obj, old, write)
         return [warning for adviser in self._advisers for warning in adviser(review)]
 
     def _check(
-        self, target: Target, obj: Json, old: Json | None, faults: Sequence[FieldError]
+        self, target: RequestTarget, obj: Json, old: Json | None, faults: Sequence[FieldError]
     ) -> None:
         """Validate the object. Raises StatusError with all faults, including those of hooks."""
         kind, version = target.kind, target.version
@@ -186,7 +190,7 @@ class Admission:
             raise invalid(kind, str(obj["metadata"].get("name", "")), found)
 
 
-def _review(target: Target, obj: Json, old: Json | None, write: Write) -> Review:
+def _review(target: RequestTarget, obj: Json, old: Json | None, write: Write) -> Review:
     return Review(
         kind=target.kind,
         object=obj,
@@ -197,7 +201,7 @@ def _review(target: Target, obj: Json, old: Json | None, write: Write) -> Review
     )
 
 
-def identify(target: Target, obj: Json) -> None:
+def identify(target: RequestTarget, obj: Json) -> None:
     """Set the fields that the path determines, and reject contradictions. Changes the object."""
     for field, wanted in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
         found = obj.setdefault(field, wanted)
@@ -224,7 +228,7 @@ def identify(target: Target, obj: Json) -> None:
 
 
 def cleaned(
-    target: Target, obj: Json, write: Write, old: Json | None = None
+    target: RequestTarget, obj: Json, write: Write, old: Json | None = None
 ) -> tuple[Json, list[str]]:
     """The object without unknown fields, and warnings about them. Raises StatusError if strict."""
     cleaning = Cleaning(stored=old)
@@ -244,7 +248,7 @@ def cleaned(
     return result, [] if write.validation == "Ignore" else said
 
 
-def _mistyped(target: Target, obj: Json, cleaning: Cleaning) -> StatusError:
+def _mistyped(target: RequestTarget, obj: Json, cleaning: Cleaning) -> StatusError:
     """The rejection of mistyped fields.
 
     Kubernetes' own kinds fail to decode as a whole; for other kinds, the fields are listed.
@@ -259,7 +263,7 @@ def _mistyped(target: Target, obj: Json, cleaning: Cleaning) -> StatusError:
     )
 
 
-def _check_identity(target: Target, obj: Json, old: Json) -> None:
+def _check_identity(target: RequestTarget, obj: Json, old: Json) -> None:
     """Reject an update whose uid or resourceVersion does not match the stored object."""
     metadata, current = obj["metadata"], old["metadata"]
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
@@ -270,7 +274,7 @@ def _check_identity(target: Target, obj: Json, old: Json) -> None:
         raise conflict(target.kind, target.name)
 
 
-def _separated(target: Target, new: Json, old: Json) -> Json:
+def _separated(target: RequestTarget, new: Json, old: Json) -> Json:
     """Status is only written through its subresource, which writes nothing else."""
     if target.subresource == "status":
         metadata = dict(old["metadata"])
@@ -290,7 +294,7 @@ def _separated(target: Target, new: Json, old: Json) -> Json:
     return result
 
 
-def _counted(target: Target, new: Json, old: Json) -> Json:
+def _counted(target: RequestTarget, new: Json, old: Json) -> Json:
     """The metadata with its generation, which counts changes outside metadata and status."""
     metadata: Json = new["metadata"]
     if not target.kind.generations:

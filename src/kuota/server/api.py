@@ -22,14 +22,14 @@ from kuota.failures import report, retried
 from kuota.steady_time import SHARED
 
 from . import crd
-from .admission import Admission, Adviser, Hook, Validator
-from .auth import TEAM, Access, Roles, known, refusal
+from .admission import AdmissionChain, Adviser, Hook, Validator
+from .auth import TEAM, AccessAttributes, Roles, known, refusal
 from .builtin_kinds import CRD_GROUP, builtin_kinds
 from .collector import Collector, StoreWriter
 from .columns import dig
-from .credentials import Credentials
+from .credentials import ServerTokens
 from .deletion import ANYWHERE, PodDeletion
-from .documents import Documents
+from .documents import DiscoveryDocuments
 from .fairness import Turns
 from .kinds import Kind, Kinds
 from .metadata import timestamp
@@ -39,10 +39,10 @@ from .owner_rights import owner_hook
 from .pods import LogSource, priority_hook
 from .policies import AdmissionPolicies
 from .rbac import RoleObjects, bound_roles, check_write
-from .reading import Reading
-from .requests import ADMINS, Request, Response, Target, User, refused, target
+from .reading import ReadEndpoints
+from .requests import ADMINS, Request, RequestTarget, Response, User, refused, target
 from .rest import Rest
-from .reviews import Reviews
+from .reviews import LocalReviews
 from .run_as import author_hook, run_as_hook
 from .status import body_too_large, forbidden
 from .store import NoSpace, Store, StoreError, key_of
@@ -64,7 +64,7 @@ class Extension(Protocol):
 
     prefix: str
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         """The access that the request needs; the same roles decide as for other requests."""
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
@@ -103,7 +103,7 @@ class ApiServer:
         self.turns = turns or Turns()
         self.kinds = kinds or builtin_kinds()
         self.roles = Roles(self._team_of, bound_roles(store))
-        self.credentials = Credentials(store, self.roles, clock, tokens)
+        self.credentials = ServerTokens(store, self.roles, clock, tokens)
         self.extensions: list[Extension] = []
         self.on_response: Callable[[Request, int, float], None] = lambda *_: None
         """Called for every response, with its status and the seconds until it began."""
@@ -111,13 +111,13 @@ class ApiServer:
         self._quota = ObjectQuota(store, limits)
         hooks = (*self._own_hooks(), *hooks, self._quota.hook)
         validators = (*validators, AdmissionPolicies(store, self.kinds))
-        admission = Admission(hooks, gates, (*advisers, self._quota.advice), validators)
+        admission = AdmissionChain(hooks, gates, (*advisers, self._quota.advice), validators)
         self._rest = Rest(store, self.kinds, admission, self._written, pods)
-        self._reading = Reading(store, clock, self.turns)
+        self._reading = ReadEndpoints(store, clock, self.turns)
         self._namespaces = Namespaces(store, self.kinds, clock)
-        self._documents = Documents(self.kinds)
+        self._documents = DiscoveryDocuments(self.kinds)
         self.watching = Watching(store, self._reading, self.turns)
-        reviews = Reviews(self.roles, self.kinds, self.credentials)
+        reviews = LocalReviews(self.roles, self.kinds, self.credentials)
         access = self.credentials, store, clock, RunnerAccess(logs, processes)
         self._verbs = Verbs(self._rest, self._reading, self.watching, reviews, *access)
         self._role_objects = RoleObjects(store, self.kinds, clock)
@@ -192,7 +192,7 @@ class ApiServer:
                 return answer if isinstance(answer, Response) else await answer
         document = self._documents.answer(request)
         if document is not None:
-            self._authorize(request.user, Access(verb="get", path=request.path))
+            self._authorize(request.user, AccessAttributes(verb="get", path=request.path))
             return document
         found = target(self.kinds, request.path)
         access = _access(found, request)
@@ -222,7 +222,7 @@ class ApiServer:
         user = User(name, (*named, "system:authenticated"))
         return msgspec.structs.replace(request, user=user)
 
-    def _authorize(self, user: User, access: Access, kind: Kind | None = None) -> None:
+    def _authorize(self, user: User, access: AccessAttributes, kind: Kind | None = None) -> None:
         if self.roles.allows(user, access):
             return
         if not known(user):
@@ -275,7 +275,7 @@ class ApiServer:
             self.kinds.add(self._provisional[resource])
 
 
-def _access(found: Target, request: Request) -> Access:
+def _access(found: RequestTarget, request: Request) -> AccessAttributes:
     """The access that the request needs. Raises StatusError for an unsupported method."""
     try:
         verb = found.verb(request.method, request.flag("watch"))
@@ -283,7 +283,7 @@ def _access(found: Target, request: Request) -> Access:
         raise not_allowed(f"method {request.method[:20]} is not served") from None
     if found.subresource in SUBRESOURCES and request.method == "GET":
         verb = "create"  # WebSockets begin with GET, but the client gains the same power.
-    return Access(
+    return AccessAttributes(
         verb=verb,
         group=found.kind.group,
         resource=found.kind.plural,

@@ -19,7 +19,7 @@ from kuota.api import fieldsets, managed_fields
 from kuota.api.base import Json
 from kuota.api.canonical_json import canonical_json
 from kuota.api.fieldsets import FieldSet
-from kuota.api.managed_fields import APPLY, UPDATE, Entries, Entry, Owner
+from kuota.api.managed_fields import APPLY, UPDATE, Entries, FieldOwner, ManagedFieldsEntry
 
 from .fieldwalk import (
     ABSENT,
@@ -69,7 +69,7 @@ class ApplyConflict(Exception):
     `causes` lists these fields in the format of details.causes of a Status.
     """
 
-    def __init__(self, conflicts: dict[Owner, FieldSet]) -> None:
+    def __init__(self, conflicts: dict[FieldOwner, FieldSet]) -> None:
         self.conflicts = conflicts
         self.causes: list[Json] = [
             {
@@ -216,16 +216,16 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
                 after[key] = msgspec.structs.replace(mine, time=now)
             else:
                 fields = fieldsets.union(changed, mine.fields if mine is not None else {})
-                after[key] = Entry(self.version, fields, now)
+                after[key] = ManagedFieldsEntry(self.version, fields, now)
         return after
 
     def applied(
-        self, live: Json, config: Json, entries: Entries, key: Owner, force: bool
+        self, live: Json, config: Json, entries: Entries, key: FieldOwner, force: bool
     ) -> tuple[Json, Entries]:
         """The object and the entries after an apply; the applier's entry has no time yet."""
         config = _without(config, self.reset)
         fields = fieldsets.without(fields_of(config, self.schema), self.reset)
-        mine = Entry(self.version, fields)
+        mine = ManagedFieldsEntry(self.version, fields)
         out = merged(live, config, self.schema)
         if last := entries.get(key):
             # Repeated for an empty list that the configuration sets but that nobody can own.
@@ -235,7 +235,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         if conflicts and not force:
             raise ApplyConflict(conflicts)
         rest = fieldsets.difference(fields, _UNOWNED)
-        after[key] = Entry(self.version, rest)
+        after[key] = ManagedFieldsEntry(self.version, rest)
         return out, {owner: entry for owner, entry in after.items() if entry.fields}
 
     def _shared(
@@ -243,15 +243,15 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         old: Json,
         new: Json,
         entries: Entries,
-        writer: Owner | None,
+        writer: FieldOwner | None,
         seen: dict[str, Comparison | None],
-    ) -> tuple[Entries, dict[Owner, FieldSet]]:
+    ) -> tuple[Entries, dict[FieldOwner, FieldSet]]:
         """What the other owners keep, and what they lose to the writer.
 
         `seen` caches comparisons by version.
         """
         kept: Entries = {}
-        lost: dict[Owner, FieldSet] = {}
+        lost: dict[FieldOwner, FieldSet] = {}
         for key, entry in entries.items():
             version = entry.api_version
             if key == writer:
@@ -269,15 +269,15 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
                 lost[key] = taken
             rest = fieldsets.difference(fieldsets.difference(entry.fields, taken), found.removed)
             if rest:
-                kept[key] = Entry(version, rest, entry.time)
+                kept[key] = ManagedFieldsEntry(version, rest, entry.time)
         return kept, lost
 
-    def _pruned(self, obj: Json, last: Entry, entries: Entries) -> Json:
+    def _pruned(self, obj: Json, last: ManagedFieldsEntry, entries: Entries) -> Json:
         """The object without fields that the applier gave up and nobody else owns."""
         start = self.view(obj, last.api_version)
         if start is None:
             return obj
-        by_version: dict[str, list[Entry]] = {last.api_version: []}
+        by_version: dict[str, list[ManagedFieldsEntry]] = {last.api_version: []}
         for entry in entries.values():
             by_version.setdefault(entry.api_version, []).append(entry)
         gone = last.fields

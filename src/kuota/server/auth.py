@@ -62,7 +62,7 @@ _WRITTEN_BELOW = frozenset({"", "scale", "eviction", "exec", "attach", "portforw
 _OPEN_PATHS = ("/version", "/healthz", "/livez", "/readyz")
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True):
+class AccessAttributes(msgspec.Struct, frozen=True, kw_only=True):
     """One access to authorize. An empty namespace means all namespaces."""
 
     verb: str
@@ -88,7 +88,7 @@ class Roles:
         self._team_of = team_of
         self._bound = bound
 
-    def allows(self, user: User, access: Access) -> bool:
+    def allows(self, user: User, access: AccessAttributes) -> bool:
         if ADMINS in user.groups:
             return True
         if access.path:
@@ -112,12 +112,12 @@ class Roles:
         own = f"{SERVICE_ACCOUNTS}:{namespace}"
         return (bool(team) and team in user.groups) or own in user.groups
 
-    def _may_by_binding(self, user: User, access: Access) -> bool:
+    def _may_by_binding(self, user: User, access: AccessAttributes) -> bool:
         roles = self._bound(access.namespace, user)
         return EDIT in roles or (VIEW in roles and is_viewed(access))
 
 
-def _granted_to_managers(access: Access) -> bool:
+def _granted_to_managers(access: AccessAttributes) -> bool:
     """Whether a MultiKueue manager may do this. Pods run here only as parts of jobs."""
     if access.resource == "pods" and access.verb not in READ:
         return False
@@ -128,7 +128,7 @@ def is_service_account(user: User) -> bool:
     return SERVICE_ACCOUNTS in user.groups
 
 
-def is_viewed(access: Access) -> bool:
+def is_viewed(access: AccessAttributes) -> bool:
     """Whether the role `view` includes the access, given that the role `edit` does."""
     return access.verb in READ and access.resource != "secrets"
 
@@ -137,7 +137,7 @@ def known(user: User) -> bool:
     return "system:unauthenticated" not in user.groups
 
 
-def _within_team(access: Access) -> bool:
+def _within_team(access: AccessAttributes) -> bool:
     """Whether a member may do this in a namespace of the team."""
     if access.verb in READ:
         return access.subresource != "status" or access.verb == "get"
@@ -147,7 +147,7 @@ def _within_team(access: Access) -> bool:
     return not (core and access.resource in (*_READ_BY_TEAM, "namespaces", "nodes", "bindings"))
 
 
-def refusal(user: User, access: Access) -> str:
+def refusal(user: User, access: AccessAttributes) -> str:
     """The reason of a rejection, as kubectl shows it."""
     if access.path:
         return f'User "{user.name}" cannot {access.verb} path "{access.path}"'

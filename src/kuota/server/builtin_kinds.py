@@ -200,7 +200,7 @@ def _kueue_kinds() -> Iterator[Kind]:
         )
 
 
-def _kueue_version(kind: crds.Kind, version: str) -> Version:
+def _kueue_version(kind: crds.CrdKind, version: str) -> Version:
     current = f"{crds.GROUP}/{crds.STORED} {kind.name}"
     warning = f"{crds.GROUP}/{version} {kind.name} is deprecated; use {current}"
     return Version(

@@ -180,7 +180,7 @@ class Watch(AsyncIterator[Change]):
             self._waiter.set_result(None)
 
 
-class Feed:
+class ChangeFeed:
     """The watches of a store. A watch without references need not be closed."""
 
     def __init__(self) -> None:

@@ -20,14 +20,14 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class Ref(msgspec.Struct, frozen=True, order=True, gc=False):
+class StoredRef(msgspec.Struct, frozen=True, order=True, gc=False):
     """The location of an object in the store."""
 
     resource: str
     key: Key
 
 
-class Owner(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class StoredOwner(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """An owner reference."""
 
     uid: str
@@ -39,7 +39,7 @@ class Owner(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
     uid: str = ""
-    owner_references: tuple[Owner, ...] | None = None
+    owner_references: tuple[StoredOwner, ...] | None = None
     finalizers: tuple[str, ...] | None = None
     deletion_timestamp: str | None = None
 
@@ -54,9 +54,9 @@ _DECODER = msgspec.json.Decoder(_Object)
 class Item(msgspec.Struct, frozen=True, gc=False):
     """The relevant part of an object. The uid is "" if its metadata is unreadable."""
 
-    ref: Ref
+    ref: StoredRef
     uid: str
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[StoredOwner, ...] = ()
     finalizers: tuple[str, ...] = ()
     terminating: bool = False
 
@@ -75,7 +75,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
         return any(each.uid == uid and bool(each.block_owner_deletion) for each in self.owners)
 
 
-def item_of(ref: Ref, body: bytes) -> Item:
+def item_of(ref: StoredRef, body: bytes) -> Item:
     """The item in a stored body."""
     try:
         metadata = _DECODER.decode(body).metadata
@@ -106,7 +106,7 @@ class OwnerState(Enum):
     """Its kind is not served or cannot own such an object, so its state is unknown."""
 
 
-class Delete(msgspec.Struct, frozen=True):
+class DeleteItem(msgspec.Struct, frozen=True):
     """Delete the item, with this propagation policy."""
 
     item: Item
@@ -133,12 +133,12 @@ class Release(msgspec.Struct, frozen=True):
     finalizer: str
 
 
-Action = Delete | Disown | Unblock | Release
+Action = DeleteItem | Disown | Unblock | Release
 
 
 def in_ring(item: Item, owned: Callable[[Item], Sequence[Item]]) -> bool:
     """Whether the item is part of a cycle of objects that wait for each other."""
-    seen: set[Ref] = set()
+    seen: set[StoredRef] = set()
     ahead = [item]
     while ahead:
         at = ahead.pop()
@@ -182,8 +182,8 @@ def _decided_by_owners(
     if OwnerState.WAITING in found and dependents:
         # In a cycle of owners, each would wait for the next, so this one unblocks its own.
         ring = any(each.waiting for each in dependents)
-        return [*([Unblock(item)] if ring else []), Delete(item, "Foreground")]
-    return [Delete(item, _own_policy(item))]
+        return [*([Unblock(item)] if ring else []), DeleteItem(item, "Foreground")]
+    return [DeleteItem(item, _own_policy(item))]
 
 
 def _own_policy(item: Item) -> str:

@@ -19,11 +19,11 @@ from kuota.failures import report
 from .changes import Change, Watch
 from .collection import (
     Action,
-    Delete,
+    DeleteItem,
     Item,
-    Owner,
     OwnerState,
-    Ref,
+    StoredOwner,
+    StoredRef,
     applied_to,
     decided,
     in_ring,
@@ -92,11 +92,13 @@ class Collector:
         self._store = store
         self._kinds = kinds
         self._writer = writer
-        self._dependents: dict[str, set[Ref]] = {}
-        self._held: dict[str, Ref] = {}  # items that stay on account of their dependents, by uid
+        self._dependents: dict[str, set[StoredRef]] = {}
+        self._held: dict[
+            str, StoredRef
+        ] = {}  # items that stay on account of their dependents, by uid
         self._gone: set[str] = set()  # owners seen to go, though their kind may be unknown by now
-        self._due: dict[Ref, None] = {}
-        self._failed: dict[Ref, None] = {}
+        self._due: dict[StoredRef, None] = {}
+        self._failed: dict[StoredRef, None] = {}
         self._again_at: float | None = None
         self._watch = self._begun()
 
@@ -137,7 +139,7 @@ class Collector:
             most = None if most is None else most - 1
         return False
 
-    def _try(self, ref: Ref) -> None:
+    def _try(self, ref: StoredRef) -> None:
         try:
             self._visit(ref)
         except StoreError:
@@ -154,12 +156,12 @@ class Collector:
         self._due.clear()
         self._failed.clear()
         for resource, key, body in self._store.objects():
-            self._note(item_of(Ref(resource, key), body))
+            self._note(item_of(StoredRef(resource, key), body))
         return self._store.watch(None)
 
     def _take(self, changes: Iterable[Change]) -> None:
         for change in changes:
-            ref = Ref(change.resource, change.key)
+            ref = StoredRef(change.resource, change.key)
             item = item_of(ref, change.body)
             old = None if change.replaced is None else item_of(ref, change.replaced)
             gone = change.type == "DELETED"
@@ -183,7 +185,7 @@ class Collector:
             self._due |= dict.fromkeys(sorted(self._dependents.get(item.uid, ())))
         self._due |= {self._held[uid]: None for uid in before | after if uid in self._held}
 
-    def _forget(self, uid: str, ref: Ref) -> None:
+    def _forget(self, uid: str, ref: StoredRef) -> None:
         refs = self._dependents.get(uid, set())
         refs.discard(ref)
         if not refs:
@@ -196,7 +198,7 @@ class Collector:
         else:
             self._held.pop(item.uid, None)
 
-    def _visit(self, ref: Ref) -> None:
+    def _visit(self, ref: StoredRef) -> None:
         item = self._item(ref)
         if item is None:
             return
@@ -205,7 +207,7 @@ class Collector:
         for action in decided(item, standings, self._owned(item), ring):
             self._act(action)
 
-    def _item(self, ref: Ref) -> Item | None:
+    def _item(self, ref: StoredRef) -> Item | None:
         body = self._store.body(ref.resource, ref.key)
         return None if body is None else item_of(ref, body)
 
@@ -216,7 +218,7 @@ class Collector:
         reached = (self._item(ref) for ref in refs if namespace in ("", ref.key.namespace))
         return [each for each in reached if each is not None]
 
-    def _standing(self, item: Item, owner: Owner) -> OwnerState:
+    def _standing(self, item: Item, owner: StoredOwner) -> OwnerState:
         if owner.uid in self._gone:
             return OwnerState.GONE
         kind = self._kinds.of_kind(group_of(owner.api_version), owner.kind)
@@ -224,7 +226,7 @@ class Collector:
         if kind is None or (kind.namespaced and not namespace):
             return OwnerState.UNKNOWN
         key = Key(namespace if kind.namespaced else "", owner.name)
-        found = self._item(Ref(kind.stored_as, key))
+        found = self._item(StoredRef(kind.stored_as, key))
         if found is None or found.uid not in ("", owner.uid):
             return OwnerState.GONE
         if not found.uid:
@@ -236,7 +238,7 @@ class Collector:
         obj = self._store.get(ref.resource, ref.key)
         if obj is None or obj["metadata"].get("uid") != action.item.uid:
             return
-        if isinstance(action, Delete):
+        if isinstance(action, DeleteItem):
             self._writer.delete(ref.resource, obj, action.policy)
         else:
             self._writer.replace(ref.resource, applied_to(obj, action))

@@ -153,7 +153,7 @@ def with_name(columns: Sequence[Column]) -> tuple[Column, ...]:
     return (NAME, *(columns or (AGE,)))
 
 
-def kueue_columns(kind: crds.Kind, version: str) -> tuple[Column, ...]:
+def kueue_columns(kind: crds.CrdKind, version: str) -> tuple[Column, ...]:
     """The columns that Kueue's definitions declare for one of its kinds."""
     return with_name(
         [

@@ -15,7 +15,7 @@ from .tokens import TokenFile, Tokens
 from .unix_users import unix_user
 
 
-class Credentials:
+class ServerTokens:
     """All tokens of a server. `tokens` are those of the token file; without one, nobody has one."""
 
     def __init__(

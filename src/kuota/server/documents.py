@@ -33,7 +33,7 @@ def version() -> Json:
     }
 
 
-class Documents:
+class DiscoveryDocuments:
     """Serves documents about the registry."""
 
     def __init__(self, kinds: Kinds) -> None:

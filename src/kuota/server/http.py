@@ -20,7 +20,7 @@ from aiohttp import web
 
 from kuota.api.status import StatusError, unauthorized
 from kuota.connections import Connections
-from kuota.listening import Answer, HttpConnection, Listeners, bound, peer_uid
+from kuota.listening import Answer, HttpServerConnection, Listeners, bound, peer_uid
 from kuota.loopback import InsecureAddress, is_loopback
 
 from .api import LARGEST_BODY, ApiServer
@@ -127,7 +127,7 @@ class HttpServer:
         if user is None:
             return await _closing(incoming, unauthorized())
         connection = incoming.protocol
-        assert isinstance(connection, HttpConnection)
+        assert isinstance(connection, HttpServerConnection)
         if known(user) and not connection.authenticated(user.flow):
             return await _closing(incoming, too_many("this user has too many open connections"))
         try:

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kuota.failures import report
-from kuota.listening import HttpConnection
+from kuota.listening import HttpServerConnection
 
 from .fairness import RETRY_AFTER_S
 from .requests import Interrupted, Response
@@ -175,7 +175,7 @@ async def _finished(incoming: web.BaseRequest, stream: web.StreamResponse) -> we
 
 def _abort(incoming: web.BaseRequest) -> None:
     connection = incoming.protocol
-    if isinstance(connection, HttpConnection):
+    if isinstance(connection, HttpServerConnection):
         connection.abort()
 
 

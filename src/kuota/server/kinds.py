@@ -16,7 +16,7 @@ import msgspec
 from kuota.api import crds
 from kuota.api.base import Json
 from kuota.api.convert import convert
-from kuota.api.structure import Node
+from kuota.api.structure import SchemaNode
 
 from .columns import AGE, NAME, Column
 from .shapes import PREFIX, compiler
@@ -48,7 +48,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     selectable: tuple[str, ...] = ()
 
     @cached_property
-    def structure(self) -> Node:
+    def structure(self) -> SchemaNode:
         """The schema, compiled."""
         made = compiler()
         return made.named(PREFIX + self.shape) if self.shape else made.node(self.schema)

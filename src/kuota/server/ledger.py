@@ -30,7 +30,7 @@ _MASK = (1 << 64) - 1
 _OTHER = "(all)"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class LedgerEntry(msgspec.Struct, frozen=True):
     """The totals of a store at one revision. `objects` is the number of each resource."""
 
     revision: int
@@ -64,8 +64,8 @@ class Totals:
         if body is not None:
             self.add(resource, body)
 
-    def entry(self, revision: int) -> Entry:
-        return Entry(revision, dict(+self._objects), self._checksum & _MASK)
+    def entry(self, revision: int) -> LedgerEntry:
+        return LedgerEntry(revision, dict(+self._objects), self._checksum & _MASK)
 
 
 class Ledger:
@@ -76,14 +76,14 @@ class Ledger:
         self._fd: int | None = None
         self._slot = 0
 
-    def latest(self) -> Entry | None:
+    def latest(self) -> LedgerEntry | None:
         """The newest valid entry. Raises OSError."""
         if not self.exists:
             return None
         found = [each for each in self._entries() if each is not None]
         return max(found, key=lambda each: each.revision, default=None)
 
-    def _entries(self) -> tuple[Entry | None, Entry | None]:
+    def _entries(self) -> tuple[LedgerEntry | None, LedgerEntry | None]:
         """The entries of both slots; None for one that is not valid."""
         with open(self.path, "rb") as file:
             return _decoded(file.read(_SLOT)), _decoded(file.read(_SLOT))
@@ -92,7 +92,7 @@ class Ledger:
     def exists(self) -> bool:
         return os.path.exists(self.path)
 
-    def open(self, entry: Entry) -> None:
+    def open(self, entry: LedgerEntry) -> None:
         """Start with an entry that is on disk when this returns. Raises OSError.
 
         It replaces the older entry of an existing file.
@@ -133,26 +133,28 @@ class Ledger:
             self._fd = None
 
 
-def encoded(entry: Entry) -> bytes:
+def encoded(entry: LedgerEntry) -> bytes:
     """The record of an entry, padded to the size of a slot."""
     text = msgspec.json.encode(entry)
     if len(text) > _SLOT // 2:  # There are very many custom resources.
-        text = msgspec.json.encode(Entry(entry.revision, {_OTHER: entry.count}, entry.checksum))
+        text = msgspec.json.encode(
+            LedgerEntry(entry.revision, {_OTHER: entry.count}, entry.checksum)
+        )
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def _decoded(slot: bytes) -> Entry | None:
+def _decoded(slot: bytes) -> LedgerEntry | None:
     line, newline, _ = slot.partition(b"\n")
     crc, _, text = line.partition(b" ")
     try:
         if not newline or int(crc, 16) != zlib.crc32(text):
             return None
-        return msgspec.json.decode(text, type=Entry)
+        return msgspec.json.decode(text, type=LedgerEntry)
     except ValueError:
         return None
 
 
-def _is_newer(one: Entry, other: Entry | None) -> bool:
+def _is_newer(one: LedgerEntry, other: LedgerEntry | None) -> bool:
     return other is None or one.revision >= other.revision
 
 
@@ -168,7 +170,7 @@ def stored_totals(connection: sqlite3.Connection) -> Totals:
     return totals
 
 
-def missing(connection: sqlite3.Connection, entry: Entry) -> str:
+def missing(connection: sqlite3.Connection, entry: LedgerEntry) -> str:
     """What the store lacks of the entry, in words; "" if it contains everything.
 
     The store may have changes after the entry, which were not acknowledged. Without their log, as
@@ -205,7 +207,7 @@ def _undo(connection: sqlite3.Connection, totals: Totals, since: int) -> None:
         totals.change(resource, None if kind == "DELETED" else body, replaced)
 
 
-def _compared(then: Entry, now: Entry) -> str:
+def _compared(then: LedgerEntry, now: LedgerEntry) -> str:
     """The difference between what was acknowledged and what is there."""
     names = sorted(then.objects.keys() | now.objects.keys())
     parts = [

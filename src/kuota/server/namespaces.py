@@ -23,7 +23,7 @@ from .columns import dig
 from .deletion import DeleteOptions
 from .kinds import Kind, Kinds
 from .metadata import timestamp
-from .requests import ADMINS, Target, User
+from .requests import ADMINS, RequestTarget, User
 from .rest import Rest
 from .store import NoSpace, NotFound, Store
 
@@ -118,7 +118,7 @@ class Namespaces:
                 self._store.delete(resource, key)
 
     def _delete(self, kind: Kind, key: Key, rest: Rest) -> None:
-        target = Target(kind, kind.versions[0], key.namespace, key.name)
+        target = RequestTarget(kind, kind.versions[0], key.namespace, key.name)
         write = Write(user=SYSTEM, now=self._clock(), manager="apiserver")
         # Already deleted together with its owner.
         with contextlib.suppress(StatusError):

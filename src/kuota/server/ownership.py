@@ -14,7 +14,7 @@ from .fieldwalk import ApplyError
 from .kinds import Kind, Version, served_form, stored_form
 from .metadata import timestamp
 from .ownership_schema import Schema, builtin_schema, custom_schema
-from .requests import Target
+from .requests import RequestTarget
 
 _STATUS: Json = {"f:status": {".": {}}}
 _ALL_BUT_STATUS: Json = {
@@ -41,7 +41,9 @@ def _schema(kind: Kind, version: Version) -> Schema:
     return known or custom_schema(version.schema)
 
 
-def owned(target: Target, old: Json | None, new: Json, write: Write, subresource: str = "") -> Json:
+def owned(
+    target: RequestTarget, old: Json | None, new: Json, write: Write, subresource: str = ""
+) -> Json:
     """The stored object `new` with the ownership changes of this write.
 
     `subresource` names a subresource that represents the object, such as scale.
@@ -64,7 +66,9 @@ def owned(target: Target, old: Json | None, new: Json, write: Write, subresource
     return new | {"metadata": metadata}
 
 
-def applied_to(target: Target, live: Json | None, config: Json, write: Write, force: bool) -> Json:
+def applied_to(
+    target: RequestTarget, live: Json | None, config: Json, write: Write, force: bool
+) -> Json:
     """The object in the version of the request after applying the configuration."""
     kind, version = target.kind, target.version
     try:
@@ -85,7 +89,7 @@ def applied_to(target: Target, live: Json | None, config: Json, write: Write, fo
         raise bad_request(str(error)) from None
 
 
-def _reset(target: Target) -> Json:
+def _reset(target: RequestTarget) -> Json:
     if target.subresource == "status":
         return _ALL_BUT_STATUS
     return _STATUS if target.version.status else {}

@@ -17,11 +17,11 @@ from datetime import datetime
 from kuota.api.base import Json, Key
 from kuota.api.faults import FieldError, immutable, invalid, not_supported
 
-from .auth import EDIT, RBAC, TEAM, VIEW, Access, Roles, is_viewed
+from .auth import EDIT, RBAC, TEAM, VIEW, AccessAttributes, Roles, is_viewed
 from .columns import dig, listed, mapped
 from .kinds import Kinds
 from .metadata import timestamp
-from .requests import ADMINS, Target, User
+from .requests import ADMINS, RequestTarget, User
 from .reviews import access_rules
 from .status import forbidden
 from .store import Store
@@ -42,7 +42,7 @@ _HOW = {
 _ANONYMOUS = ("system:anonymous", "system:unauthenticated")
 
 
-def check_write(target: Target, verb: str) -> None:
+def check_write(target: RequestTarget, verb: str) -> None:
     """Raise StatusError for a write to an object that only the server writes."""
     if target.kind.group != RBAC or verb not in _WRITES:
         return
@@ -156,13 +156,13 @@ class RoleObjects:
         place, member = "kuota-example", User("", ("kuota-member",))
         roles = Roles(lambda namespace: "kuota-member" if namespace == place else "")
 
-        def edits(access: Access) -> bool:
+        def edits(access: AccessAttributes) -> bool:
             return bool(access.namespace) and roles.allows(member, access)
 
-        def views(access: Access) -> bool:
+        def views(access: AccessAttributes) -> bool:
             return edits(access) and is_viewed(access)
 
-        def reads(access: Access) -> bool:
+        def reads(access: AccessAttributes) -> bool:
             return roles.allows(User(""), access)
 
         for name, allows in ((EDIT, edits), (VIEW, views), (EVERYONE, reads)):

@@ -14,8 +14,8 @@ from kuota.api.status import StatusError, bad_request
 
 from .fairness import Turn, Turns
 from .kinds import same_form, served_form
-from .requests import Interrupted, Request, Response, Target, answered
-from .selectors import Selection, requested
+from .requests import Interrupted, Request, RequestTarget, Response, answered
+from .selectors import Selectors, requested
 from .status import expired
 from .store import Gone, Store
 from .tables import Form, form_of, metadata_only, table
@@ -26,7 +26,7 @@ _STREAMED_BYTES = 4 << 20
 """The size from which a list is sent while it is read."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class ContinueToken(msgspec.Struct, frozen=True):
     """The start of the next page, and the revision of all pages."""
 
     revision: int
@@ -34,7 +34,7 @@ class Page(msgspec.Struct, frozen=True):
     name: str
 
 
-class Reading:
+class ReadEndpoints:
     """Serves reads from the store."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime], turns: Turns) -> None:
@@ -42,14 +42,14 @@ class Reading:
         self._clock = clock
         self._turns = turns
 
-    def one(self, target: Target, obj: Json, request: Request) -> Response:
+    def one(self, target: RequestTarget, obj: Json, request: Request) -> Response:
         """The response with one stored object."""
         form = form_of(request.headers.get("accept", ""))
         shown = self.shown(target, obj, form, request)
         return answered(shown, warnings=target.version.warnings)
 
     def shown(
-        self, target: Target, obj: Json, form: Form, request: Request, *, headed: bool = True
+        self, target: RequestTarget, obj: Json, form: Form, request: Request, *, headed: bool = True
     ) -> Json:
         """A stored object in the requested version and format.
 
@@ -63,7 +63,7 @@ class Reading:
         return metadata_only(served) if form is Form.METADATA else served
 
     def rows(
-        self, target: Target, objects: list[Json], request: Request, *, headed: bool = True
+        self, target: RequestTarget, objects: list[Json], request: Request, *, headed: bool = True
     ) -> Json:
         """A table of stored objects."""
         kind, version = target.kind, target.version
@@ -74,14 +74,14 @@ class Reading:
         pairs = list(zip(shown, served, strict=True))
         return table(version, pairs, self._clock(), include=include, headed=headed)
 
-    async def many(self, target: Target, request: Request, turn: Turn) -> Response:
+    async def many(self, target: RequestTarget, request: Request, turn: Turn) -> Response:
         """One page, or everything if there is no limit. A large list is streamed."""
         page = _continued(request)
         limit = request.number("limit") or None
         if limit is not None and limit < 0:
             raise bad_request("limit must be 0 or more")
         self._check_revision(request)
-        scan = Scan(self._store, target, requested(target, request), page, limit)
+        scan = ListScan(self._store, target, requested(target, request), page, limit)
         shown = _ListForm(self, target, request)
         first: list[bytes] = []
         size = 0
@@ -101,7 +101,7 @@ class Reading:
         return Response(200, body, warnings=warnings)
 
     async def _streamed(
-        self, scan: Scan, shown: _ListForm, bodies: list[bytes], user: str
+        self, scan: ListScan, shown: _ListForm, bodies: list[bytes], user: str
     ) -> AsyncIterator[bytes]:
         """A list page by page. Raises Interrupted if the log was compacted in the meantime."""
         head, tail = shown.frame(scan)
@@ -126,18 +126,23 @@ class Reading:
             raise StatusError(504, "Timeout", message, {"retryAfterSeconds": 1})
 
 
-class Scan:
+class ListScan:
     """The selected objects of one list, in pages that are limited by number and bytes.
 
     A limit ends the list, and `next` is then the start of the next one, if there is more.
     """
 
     def __init__(
-        self, store: Store, target: Target, only: Selection, start: Page | None, limit: int | None
+        self,
+        store: Store,
+        target: RequestTarget,
+        only: Selectors,
+        start: ContinueToken | None,
+        limit: int | None,
     ) -> None:
         self.revision = store.revision if start is None else start.revision
         self.complete = False
-        self.next: Page | None = None
+        self.next: ContinueToken | None = None
         self._store = store
         self._target = target
         self._only = only
@@ -188,14 +193,14 @@ class Scan:
         if beyond:
             assert self._last is not None
             self.complete = True
-            self.next = Page(self.revision, self._last.namespace, self._last.name)
+            self.next = ContinueToken(self.revision, self._last.namespace, self._last.name)
         return within
 
 
 class _ListForm:
     """The form in which a request wants a list: objects, metadata, or a table."""
 
-    def __init__(self, reading: Reading, target: Target, request: Request) -> None:
+    def __init__(self, reading: ReadEndpoints, target: RequestTarget, request: Request) -> None:
         self._reading = reading
         self._target = target
         self._request = request
@@ -209,7 +214,7 @@ class _ListForm:
         head = msgspec.json.encode(self._head() | {"metadata": metadata})
         return head[:-1] + b"," + self._field + self.items(bodies) + b"]}"
 
-    def frame(self, scan: Scan) -> tuple[bytes, Callable[[], bytes]]:
+    def frame(self, scan: ListScan) -> tuple[bytes, Callable[[], bytes]]:
         """The text before the items, and a function for that after them."""
         head = msgspec.json.encode(self._head())[:-1] + b"," + self._field
         return head, lambda: b'],"metadata":' + msgspec.json.encode(scan.metadata()) + b"}"
@@ -255,11 +260,11 @@ def _key_in(body: bytes) -> Key:
     return Key(metadata.namespace, metadata.name)
 
 
-def _continued(request: Request) -> Page | None:
+def _continued(request: Request) -> ContinueToken | None:
     token = request.query.get("continue", "")
     if not token:
         return None
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(token), type=Page)
+        return msgspec.json.decode(base64.urlsafe_b64decode(token), type=ContinueToken)
     except (ValueError, msgspec.DecodeError, msgspec.ValidationError):
         raise bad_request("the continue parameter is not one of this server's") from None

@@ -12,7 +12,7 @@ from kuota.api.status import StatusError, bad_request
 
 from .kinds import Kind, Kinds, Version
 from .status import no_such_path
-from .streaming.protocols import Session
+from .streaming.protocols import StreamSession
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -83,7 +83,7 @@ class Response(msgspec.Struct, frozen=True):
     body: bytes | AsyncIterator[bytes]
     content_type: str = JSON
     warnings: tuple[str, ...] = ()
-    session: Session | None = None
+    session: StreamSession | None = None
     long_running: bool = False
     allowed: Callable[[], bool] | None = None
 
@@ -96,7 +96,7 @@ def refused(refusal: StatusError) -> Response:
     return answered(refusal.status(), refusal.code)
 
 
-class Target(msgspec.Struct, frozen=True):
+class RequestTarget(msgspec.Struct, frozen=True):
     """The target of a path: a collection, an object, or a subresource."""
 
     kind: Kind
@@ -119,7 +119,7 @@ class Target(msgspec.Struct, frozen=True):
         return {"POST": "create", "PUT": "update", "PATCH": "patch"}[method]
 
 
-def target(kinds: Kinds, path: str) -> Target:
+def target(kinds: Kinds, path: str) -> RequestTarget:
     """The target of a resource path. Raises StatusError if it is not served."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if parts[0] == "api" and len(parts) >= 3:
@@ -139,7 +139,7 @@ def target(kinds: Kinds, path: str) -> Target:
     name, subresource = (*rest[1:], "", "")[:2]
     if subresource and subresource not in kind.subresources:
         raise no_such_path()
-    return Target(kind, served, namespace, name, subresource, watched)
+    return RequestTarget(kind, served, namespace, name, subresource, watched)
 
 
 def _namespaced(rest: list[str]) -> tuple[str, list[str]]:

@@ -17,14 +17,14 @@ from kuota.api.status import StatusError, bad_request, unsupported_media
 from kuota.api.structure import Cleaning
 
 from . import deletion, wire
-from .admission import Admission, Write, identify
+from .admission import AdmissionChain, Write, identify
 from .bodies import check_size, most_values, read_json, read_yaml
 from .columns import dig
 from .deletion import ANYWHERE, DeleteOptions, PodDeletion
 from .kinds import Kind, Kinds, served_form
 from .ownership import applied_to, owned
 from .patch import json_patch
-from .requests import Target
+from .requests import RequestTarget
 from .status import already_exists, conflict, forbidden, not_found
 from .store import AlreadyExists, Conflict, NotFound, Store
 from .strategic import PatchError, strategic_merge
@@ -36,7 +36,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _PROTECTED = ("default", "kube-system")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class WriteResult(msgspec.Struct, frozen=True):
     """The result of a write: the stored object, warnings, and whether it is new or removed."""
 
     object: Json
@@ -56,7 +56,7 @@ class Rest:
         self,
         store: Store,
         kinds: Kinds,
-        admission: Admission,
+        admission: AdmissionChain,
         written: Written,
         pods: PodDeletion = ANYWHERE,
     ) -> None:
@@ -66,14 +66,14 @@ class Rest:
         self._admission = admission
         self._written = written
 
-    def read(self, target: Target) -> Json:
+    def read(self, target: RequestTarget) -> Json:
         """The stored object. Raises StatusError if it does not exist."""
         found = self._store.get(target.kind.stored_as, Key(target.namespace, target.name))
         if found is None:
             raise not_found(target.kind, target.name)
         return found
 
-    def create(self, target: Target, written: Json, write: Write) -> Outcome:
+    def create(self, target: RequestTarget, written: Json, write: Write) -> WriteResult:
         if target.kind.namespaced and not target.namespace:
             raise bad_request("an empty namespace may not be set during creation")
         obj, warnings = self._admission.created(
@@ -82,23 +82,25 @@ class Rest:
         self._check_namespace(target.kind, target.namespace, obj["metadata"]["name"])
         return self._create(target, obj, warnings, write)
 
-    def _create(self, target: Target, obj: Json, warnings: list[str], write: Write) -> Outcome:
+    def _create(
+        self, target: RequestTarget, obj: Json, warnings: list[str], write: Write
+    ) -> WriteResult:
         name, resource = obj["metadata"]["name"], target.kind.stored_as
         check_size(obj, write.user)
         try:
             if write.dry_run:
                 if self._store.get(resource, Key(target.namespace, name)) is not None:
                     raise already_exists(target.kind, name)
-                return Outcome(obj, tuple(warnings), created=True)
+                return WriteResult(obj, tuple(warnings), created=True)
             stored = self._store.create(resource, obj)
         except AlreadyExists:
             raise already_exists(target.kind, name) from None
         self._written(target.kind, stored, False)
-        return Outcome(stored, tuple(warnings), created=True)
+        return WriteResult(stored, tuple(warnings), created=True)
 
     def replace(
-        self, target: Target, written: Json, write: Write, subresource: str = ""
-    ) -> Outcome:
+        self, target: RequestTarget, written: Json, write: Write, subresource: str = ""
+    ) -> WriteResult:
         """Replace the existing object, possibly through a subresource."""
         old = self.read(target)
         new, warnings = self._admission.updated(target, written, old, write)
@@ -106,8 +108,8 @@ class Rest:
         return self._update(target, old, new, warnings, write)
 
     def patch(
-        self, target: Target, media: str, body: bytes, write: Write, *, force: bool
-    ) -> Outcome:
+        self, target: RequestTarget, media: str, body: bytes, write: Write, *, force: bool
+    ) -> WriteResult:
         if media == APPLY_PATCH:
             return self._apply(target, body, write, force)
         old = self.read(target)
@@ -115,7 +117,9 @@ class Rest:
         new, warnings = self._admission.updated(target, patched, old, write)
         return self._update(target, old, owned(target, old, new, write), warnings, write)
 
-    def _patched(self, target: Target, old: Json, media: str, body: bytes, most: int) -> Json:
+    def _patched(
+        self, target: RequestTarget, old: Json, media: str, body: bytes, most: int
+    ) -> Json:
         """The patched object in the version of the request."""
         current = served_form(target.kind, old, target.version.name)
         patched = patched_json(current, target.kind, media, body, most)
@@ -123,7 +127,7 @@ class Rest:
             raise bad_request("the patch leaves no object")
         return patched
 
-    def _apply(self, target: Target, body: bytes, write: Write, force: bool) -> Outcome:
+    def _apply(self, target: RequestTarget, body: bytes, write: Write, force: bool) -> WriteResult:
         config = read_yaml(body, most_values(write.user))
         if not isinstance(config, dict):
             raise bad_request("the body must be one object")
@@ -143,27 +147,27 @@ class Rest:
         return self._update(target, old, new, warnings, write)
 
     def _update(
-        self, target: Target, old: Json, new: Json, warnings: list[str], write: Write
-    ) -> Outcome:
+        self, target: RequestTarget, old: Json, new: Json, warnings: list[str], write: Write
+    ) -> WriteResult:
         check_size(new, write.user, old)
         if write.dry_run:
             revision = {"resourceVersion": old["metadata"]["resourceVersion"]}
-            return Outcome(new | {"metadata": new["metadata"] | revision}, tuple(warnings))
+            return WriteResult(new | {"metadata": new["metadata"] | revision}, tuple(warnings))
         kind = target.kind
         try:
             if deletion.ended(kind.resource, new, self.pods):
                 gone = self._store.delete(kind.stored_as, Key(target.namespace, target.name))
                 self._written(kind, gone, True)
-                return Outcome(gone, tuple(warnings), gone=True)
+                return WriteResult(gone, tuple(warnings), gone=True)
             stored = self._store.update(kind.stored_as, new, old["metadata"]["resourceVersion"])
         except NotFound:
             raise not_found(kind, target.name) from None
         except Conflict:
             raise conflict(kind, target.name) from None
         self._written(kind, stored, False)
-        return Outcome(stored, tuple(warnings))
+        return WriteResult(stored, tuple(warnings))
 
-    def delete(self, target: Target, options: DeleteOptions, write: Write) -> Outcome:
+    def delete(self, target: RequestTarget, options: DeleteOptions, write: Write) -> WriteResult:
         """Delete the object, or mark it as being deleted."""
         kind, old = target.kind, self.read(target)
         deletion.check_preconditions(kind, old, options)
@@ -176,25 +180,25 @@ class Rest:
             if not dry:
                 waiting = self._store.update(kind.stored_as, waiting, None)
                 self._written(kind, waiting, False)
-            return Outcome(waiting, warnings)
+            return WriteResult(waiting, warnings)
         if dry:
-            return Outcome(old, warnings, gone=True)
+            return WriteResult(old, warnings, gone=True)
         gone = self._store.delete(kind.stored_as, Key(target.namespace, target.name))
         self._written(kind, gone, True)
-        return Outcome(gone, warnings, gone=True)
+        return WriteResult(gone, warnings, gone=True)
 
     def _terminate(
-        self, target: Target, old: Json, options: DeleteOptions, write: Write
-    ) -> Outcome:
+        self, target: RequestTarget, old: Json, options: DeleteOptions, write: Write
+    ) -> WriteResult:
         """Mark the namespace as Terminating; `namespaces` deletes its content."""
         if target.name in _PROTECTED:
             raise forbidden(target.kind, target.name, "this namespace may not be deleted")
         if old["metadata"].get("deletionTimestamp") or options.dry_run:
-            return Outcome(old)
+            return WriteResult(old)
         waiting = deletion.terminating(old, write.now)
         stored = self._store.update(target.kind.stored_as, waiting, None)
         self._written(target.kind, stored, False)
-        return Outcome(stored)
+        return WriteResult(stored)
 
     def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
         if not kind.namespaced:

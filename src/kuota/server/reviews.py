@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from kuota.api.base import Json
 from kuota.api.status import bad_request
 
-from .auth import EVERY, SERVICE_ACCOUNTS, Access, Roles
+from .auth import EVERY, SERVICE_ACCOUNTS, AccessAttributes, Roles
 from .columns import dig, listed, mapped
 from .discovery import subresource_verbs
 from .kinds import Kind, Kinds
-from .requests import Target, User
+from .requests import RequestTarget, User
 from .tokens import EVERYBODY
 
 _ATTRIBUTES = ("verb", "group", "resource", "subresource", "namespace", "name")
@@ -31,7 +31,7 @@ class Authenticator(Protocol):
         """The user with this token; None if it is not valid."""
 
 
-class Reviews:
+class LocalReviews:
     """Answers reviews with the roles of this server."""
 
     def __init__(self, roles: Roles, kinds: Kinds, authenticator: Authenticator) -> None:
@@ -39,7 +39,7 @@ class Reviews:
         self._kinds = kinds
         self._authenticator = authenticator
 
-    def reviewed(self, target: Target, body: Json, user: User) -> Json:
+    def reviewed(self, target: RequestTarget, body: Json, user: User) -> Json:
         """The review with its result. Raises StatusError."""
         answers: dict[str, Callable[[Json, User], Json]] = {
             "selfsubjectreviews": self._who,
@@ -62,9 +62,9 @@ class Reviews:
         asked = mapped(dig(review, "spec", "resourceAttributes"))
         path = mapped(dig(review, "spec", "nonResourceAttributes"))
         if path:
-            access = Access(verb=_text(path, "verb"), path=_text(path, "path"))
+            access = AccessAttributes(verb=_text(path, "verb"), path=_text(path, "path"))
         else:
-            access = Access(**{field: _text(asked, field) for field in _ATTRIBUTES})
+            access = AccessAttributes(**{field: _text(asked, field) for field in _ATTRIBUTES})
         allowed = self._roles.allows(user, access)
         return {"allowed": allowed} | ({} if allowed else {"reason": "no role allows it"})
 
@@ -82,12 +82,14 @@ class Reviews:
         return {"authenticated": True, "user": user_info(found)}
 
 
-def access_rules(kinds: Kinds, namespace: str, allows: Callable[[Access], bool]) -> Iterator[Json]:
+def access_rules(
+    kinds: Kinds, namespace: str, allows: Callable[[AccessAttributes], bool]
+) -> Iterator[Json]:
     """Rules for what is allowed in a namespace and at the cluster scope, by resource."""
     for kind in kinds:
         for resource, verbs in _offered(kind):
             plural, _, below = resource.partition("/")
-            every = Access(
+            every = AccessAttributes(
                 verb="",
                 group=kind.group,
                 resource=plural,

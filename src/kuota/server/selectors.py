@@ -20,7 +20,7 @@ from kuota.api.selector import Requirements, parse_selector, selects
 from kuota.api.status import bad_request
 
 from .columns import dig
-from .requests import Request, Target
+from .requests import Request, RequestTarget
 
 _TERM = re.compile(r"(?:[^\\,]|\\.)+|,|\\", re.S)
 _PARTS = re.compile(
@@ -86,7 +86,7 @@ class _Labelled(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(_Labelled)
 
 
-class Selection(msgspec.Struct, frozen=True):
+class Selectors(msgspec.Struct, frozen=True):
     """The label and field requirements of a request; all of them must hold.
 
     `key` is set if at most one object can match.
@@ -122,7 +122,7 @@ class Selection(msgspec.Struct, frozen=True):
         return selects(self.labels, _DECODER.decode(body).metadata.labels)
 
 
-def requested(target: Target, request: Request) -> Selection:
+def requested(target: RequestTarget, request: Request) -> Selectors:
     """The selection of the request. Raises StatusError for invalid selectors."""
     known = (*_ALWAYS, *_FIELDS.get(target.kind.resource, ()))
     known += tuple(path.lstrip(".") for path in target.version.selectable)
@@ -135,10 +135,10 @@ def requested(target: Target, request: Request) -> Selection:
     fields = tuple(_stored(each) for each in found.fields)
     if target.name:
         fields += (FieldRequirement("metadata.name", target.name),)
-    found = Selection(found.labels, fields)
+    found = Selectors(found.labels, fields)
     if found.name is None or (target.kind.namespaced and not target.namespace):
         return found
-    return Selection(found.labels, fields, Key(target.namespace, found.name))
+    return Selectors(found.labels, fields, Key(target.namespace, found.name))
 
 
 def _stored(fact: FieldRequirement) -> FieldRequirement:
@@ -149,12 +149,12 @@ def _stored(fact: FieldRequirement) -> FieldRequirement:
 
 def selection(
     label_selector: str = "", field_selector: str = "", supported: Collection[str] | None = None
-) -> Selection:
+) -> Selectors:
     """The selection of two query parameters. Raises SelectorError.
 
     `supported` contains the selectable paths, None for any.
     """
-    return Selection(parse_selector(label_selector), field_requirements(field_selector, supported))
+    return Selectors(parse_selector(label_selector), field_requirements(field_selector, supported))
 
 
 def field_requirements(

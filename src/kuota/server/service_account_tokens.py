@@ -19,7 +19,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.status import StatusError
 
-from .auth import SERVICE_ACCOUNTS, Access, Roles
+from .auth import SERVICE_ACCOUNTS, AccessAttributes, Roles
 from .columns import mapped
 from .metadata import timestamp
 from .requests import User
@@ -106,7 +106,7 @@ class ServiceAccountTokens:
 
     def _may_issue(self, namespace: str, record: TokenRecord) -> bool:
         """Whether the issuer could create the token now."""
-        access = Access(
+        access = AccessAttributes(
             verb="create",
             resource="serviceaccounts",
             subresource="token",

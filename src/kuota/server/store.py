@@ -22,16 +22,16 @@ from kuota.api.canonical_json import canonical_json
 from kuota.steady_time import SHARED
 
 from . import store_schema as schema
-from .changes import Change, Feed, Watch, decoded
+from .changes import Change, ChangeFeed, Watch, decoded
 from .store_file import Statement, StoreFile
 from .store_reads import Listing, key_of, listed, logged
 from .store_schema import (
     AlreadyExists,
     Conflict,
+    DataLost,
     Durability,
     Gone,
     InUse,
-    Lost,
     NoSpace,
     NotFound,
     StoreError,
@@ -43,11 +43,11 @@ __all__ = [
     "AlreadyExists",
     "Change",
     "Conflict",
+    "DataLost",
     "Durability",
     "Gone",
     "InUse",
     "Listing",
-    "Lost",
     "NoSpace",
     "NotFound",
     "Store",
@@ -68,7 +68,7 @@ class Store:
         self._file = file
         self._db = file.db
         self._clock = clock
-        self._feed = Feed()
+        self._feed = ChangeFeed()
         self._compacted = file.compacted
         self.sizes = StoreSizes(file.db)
 
@@ -98,7 +98,7 @@ class Store:
 
         `clock` sets the time of log entries, for compaction by age. With `accept_loss`, continue
         with what is there even if acknowledged objects are missing. Raises TooNew, InUse, Damaged,
-        Lost, StoreError, OSError.
+        DataLost, StoreError, OSError.
         """
         return cls(StoreFile.open(os.fspath(path), durability, accept_loss), clock)
 

@@ -13,22 +13,22 @@ from contextlib import closing
 from pathlib import Path
 
 from .ledger import Ledger, missing
-from .store_schema import Damaged, Lost, StoreError, version
+from .store_schema import Damaged, DataLost, StoreError, version
 
 
 def check_complete(path: str, ledger: Ledger) -> None:
-    """Raises Damaged, TooNew or StoreError if the file is invalid, and Lost if it is incomplete.
+    """Raises Damaged, TooNew or StoreError if the file is invalid, DataLost if it is incomplete.
 
     A store without a ledger, as an earlier Kuota left it, is only checked for integrity.
     """
     entry = ledger.latest()
     if entry is None and ledger.exists:
-        raise Lost(f"{ledger.path} is damaged, so nobody can tell whether {path} is complete")
+        raise DataLost(f"{ledger.path} is damaged, so nobody can tell whether {path} is complete")
     if _is_blank(path):
         if entry is not None and entry.count:
             what = "is empty" if os.path.exists(path) else "is missing"
             held = ", ".join(f"{number} {name}" for name, number in sorted(entry.objects.items()))
-            raise Lost(f"{path} {what}: it held {entry.count} objects ({held})")
+            raise DataLost(f"{path} {what}: it held {entry.count} objects ({held})")
         return
     check_readable(path)
     if entry is None:
@@ -39,7 +39,7 @@ def check_complete(path: str, ledger: Ledger) -> None:
     except sqlite3.Error as error:
         raise Damaged(f"cannot read {path} as a store: {error}") from error
     if said:
-        raise Lost(f"{path} is incomplete: {said}")
+        raise DataLost(f"{path} is incomplete: {said}")
 
 
 def _is_blank(path: str) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from . import store_schema as schema
 from .changes import Change
 from .disk_space import DiskSpace
-from .ledger import Entry, Ledger, encoded, stored_totals
+from .ledger import Ledger, LedgerEntry, encoded, stored_totals
 from .store_check import check_complete
-from .store_schema import MEMORY, Durability, Lost, NoSpace, StoreError
+from .store_schema import MEMORY, DataLost, Durability, NoSpace, StoreError
 from .store_sync import DiskSync, sync_log
 
 Statement = tuple[str, tuple[object, ...]]
@@ -46,7 +46,7 @@ class StoreFile:
 
     @classmethod
     def open(cls, path: str, durability: Durability, accept_loss: bool) -> StoreFile:
-        """Raises TooNew, InUse, Damaged, Lost, StoreError, OSError."""
+        """Raises TooNew, InUse, Damaged, DataLost, StoreError, OSError."""
         if path == MEMORY:
             return cls(path, schema.connected(path, durability), None, durability)
         lock = schema.locked(path)
@@ -122,7 +122,7 @@ class StoreFile:
             return _no_space(why or f"the disk of {self.path} cannot be written: {error}")
         return StoreError(f"{self.path}: nothing was written: {error}")
 
-    def _entry(self) -> Entry:
+    def _entry(self) -> LedgerEntry:
         return self._totals.entry(self.revision)
 
     def _number(self, query: str) -> int:
@@ -137,7 +137,7 @@ def _accepted_revision(path: str) -> int:
     ledger = Ledger(path)
     try:
         check_complete(path, ledger)
-    except Lost:
+    except DataLost:
         entry = ledger.latest()
         return schema.RESTORE_GAP + (0 if entry is None else entry.revision)
     return 0

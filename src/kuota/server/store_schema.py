@@ -48,7 +48,7 @@ class Damaged(StoreError):
     """The file cannot be read: restore a backup."""
 
 
-class Lost(StoreError):
+class DataLost(StoreError):
     """The file can be read, but does not contain everything that was acknowledged."""
 
 

@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from .ledger import Entry, Ledger, encoded
+from .ledger import Ledger, LedgerEntry, encoded
 from .store_schema import StoreError, sync_directory
 
 
@@ -21,7 +21,7 @@ class DiskSync:
     runs in a thread.
     """
 
-    def __init__(self, path: str, ledger: Ledger, entry: Callable[[], Entry]) -> None:
+    def __init__(self, path: str, ledger: Ledger, entry: Callable[[], LedgerEntry]) -> None:
         self._log = f"{path}-wal"
         self._ledger = ledger
         self._entry = entry

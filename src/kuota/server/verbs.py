@@ -17,14 +17,14 @@ from . import deletion, jsonpath, pods
 from .admission import Write
 from .bodies import duplicates, media_type, most_values, read_object
 from .columns import dig, mapped
-from .credentials import Credentials
+from .credentials import ServerTokens
 from .fairness import Turn
 from .kinds import Scale, served_form
 from .pods import LogSource
-from .reading import Reading, Scan
-from .requests import TEXT, Request, Response, Target, answered
-from .rest import APPLY_PATCH, Outcome, Rest, patched_json
-from .reviews import Reviews
+from .reading import ListScan, ReadEndpoints
+from .requests import TEXT, Request, RequestTarget, Response, answered
+from .rest import APPLY_PATCH, Rest, WriteResult, patched_json
+from .reviews import LocalReviews
 from .selectors import requested
 from .service_account_tokens import token_request, token_response
 from .status import SUCCESS, deleted, expired, no_such_path
@@ -51,10 +51,10 @@ class Verbs:
     def __init__(
         self,
         rest: Rest,
-        reading: Reading,
+        reading: ReadEndpoints,
         watching: Watching,
-        reviews: Reviews,
-        credentials: Credentials,
+        reviews: LocalReviews,
+        credentials: ServerTokens,
         store: Store,
         clock: Callable[[], datetime],
         runner: RunnerAccess,
@@ -68,7 +68,9 @@ class Verbs:
         self._clock = clock
         self._runner = runner
 
-    async def answer(self, target: Target, verb: str, request: Request, turn: Turn) -> Response:
+    async def answer(
+        self, target: RequestTarget, verb: str, request: Request, turn: Turn
+    ) -> Response:
         """The response to an authorized request. Long requests pause the turn."""
         below = {
             "binding": self._bind,
@@ -89,14 +91,13 @@ class Verbs:
         if verb not in target.kind.verbs or misplaced:
             raise not_allowed(f"{verb} is not served on {target.kind.resource}")
         if not target.kind.kept:
-            body = self._object(request)
-            answer = self._reviews.reviewed(target, body, request.user)
-            return answered(answer, 201)
+            reviewed = self._reviews.reviewed(target, self._object(request), request.user)
+            return answered(reviewed, 201)
         if verb == "list":
             return await self._reading.many(target, request, turn)
         if verb == "deletecollection":
             return await self._delete_all(target, request, turn)
-        answers: dict[str, Callable[[Target, Request], Response]] = {
+        answers: dict[str, Callable[[RequestTarget, Request], Response]] = {
             "get": lambda target, request: self._reading.one(
                 target, self._rest.read(target), request
             ),
@@ -108,13 +109,13 @@ class Verbs:
         }
         return answers[verb](target, request)
 
-    def _create(self, target: Target, request: Request) -> Response:
+    def _create(self, target: RequestTarget, request: Request) -> Response:
         return self._shown(target, self._rest.create(target, *self._body(request)), request)
 
-    def _replace(self, target: Target, request: Request) -> Response:
+    def _replace(self, target: RequestTarget, request: Request) -> Response:
         return self._shown(target, self._rest.replace(target, *self._body(request)), request)
 
-    def _patch(self, target: Target, request: Request) -> Response:
+    def _patch(self, target: RequestTarget, request: Request) -> Response:
         media = media_type(request.headers)
         twice = duplicates(request.body, "") if self._checks(request) else []
         write = self._write(request, twice)
@@ -124,7 +125,7 @@ class Verbs:
         outcome = self._rest.patch(target, media, request.body, write, force=force)
         return self._shown(target, outcome, request)
 
-    def _delete(self, target: Target, request: Request) -> Response:
+    def _delete(self, target: RequestTarget, request: Request) -> Response:
         options = deletion.delete_options(request)
         outcome = self._rest.delete(target, options, self._write(request))
         if not outcome.gone or target.kind.resource == "pods":
@@ -132,14 +133,14 @@ class Verbs:
         uid = str(outcome.object["metadata"].get("uid", ""))
         return answered(deleted(target.kind, target.name, uid))
 
-    async def _delete_all(self, target: Target, request: Request, turn: Turn) -> Response:
+    async def _delete_all(self, target: RequestTarget, request: Request, turn: Turn) -> Response:
         options, write = deletion.delete_options(request), self._write(request)
-        scan = Scan(self._store, target, requested(target, request), None, None)
+        scan = ListScan(self._store, target, requested(target, request), None, None)
         try:
             for bodies in scan.pages():
                 for body in bodies:
                     key = key_of(msgspec.json.decode(body))
-                    one = Target(target.kind, target.version, key.namespace, key.name)
+                    one = RequestTarget(target.kind, target.version, key.namespace, key.name)
                     try:
                         self._rest.delete(one, options, write)
                     except StatusError as error:
@@ -150,7 +151,7 @@ class Verbs:
             raise expired(f"not all objects were deleted; repeat the request: {error}") from None
         return answered(deleted(target.kind))
 
-    async def _bind(self, target: Target, verb: str, request: Request) -> Response:
+    async def _bind(self, target: RequestTarget, verb: str, request: Request) -> Response:
         if verb != "create":
             raise not_allowed("a binding can only be created")
         pod = self._rest.read(target)
@@ -160,7 +161,7 @@ class Verbs:
             self._store.update(target.kind.stored_as, wanted, None)
         return answered(SUCCESS | {"code": 201}, 201)
 
-    async def _evict(self, target: Target, verb: str, request: Request) -> Response:
+    async def _evict(self, target: RequestTarget, verb: str, request: Request) -> Response:
         """Handle an eviction as a deletion. There are no disruption budgets."""
         if verb != "create":
             raise not_allowed("an eviction can only be created")
@@ -170,11 +171,11 @@ class Verbs:
         self._rest.delete(target, options, self._write(request))
         return answered(SUCCESS | {"code": 201}, 201)
 
-    async def _read_back(self, target: Target, verb: str, request: Request) -> Response:
+    async def _read_back(self, target: RequestTarget, verb: str, request: Request) -> Response:
         """Return the namespace unchanged: the server finalizes namespaces itself."""
         return self._reading.one(target, self._rest.read(target), request)
 
-    async def _log(self, target: Target, verb: str, request: Request) -> Response:
+    async def _log(self, target: RequestTarget, verb: str, request: Request) -> Response:
         if verb != "get":
             raise not_allowed("a log can only be read")
         pod = self._rest.read(target)
@@ -188,7 +189,7 @@ class Verbs:
             raise StatusError(404, "NotFound", f"no log of pod {target.name}: {error}") from None
         return Response(200, stream, TEXT, long_running=True)
 
-    async def _token(self, target: Target, verb: str, request: Request) -> Response:
+    async def _token(self, target: RequestTarget, verb: str, request: Request) -> Response:
         if verb != "create":
             raise not_allowed("a token can only be created")
         account = self._rest.read(target)
@@ -197,7 +198,7 @@ class Verbs:
         issued = self._credentials.service_accounts.issue(account, request.user, wanted_s)
         return answered(token_response(account, issued, self._clock()), 201)
 
-    async def _session(self, target: Target, verb: str, request: Request) -> Response:
+    async def _session(self, target: RequestTarget, verb: str, request: Request) -> Response:
         if verb != "create":
             raise not_allowed(f"{target.subresource} can only be opened, with GET or POST")
         pod = self._rest.read(target)
@@ -207,7 +208,7 @@ class Verbs:
         session = pod_session(target.kind, pod, target.subresource, request, processes)
         return Response(101, b"", session=session)
 
-    async def _scale(self, target: Target, verb: str, request: Request) -> Response:
+    async def _scale(self, target: RequestTarget, verb: str, request: Request) -> Response:
         path = target.version.scale
         if path is None:
             raise no_such_path()
@@ -223,13 +224,13 @@ class Verbs:
             wanted = patched_json(current, target.kind, media, request.body, most)
         else:
             raise not_allowed(f"{verb} is not served on scale")
-        plain = Target(target.kind, target.version, target.namespace, target.name)
+        plain = RequestTarget(target.kind, target.version, target.namespace, target.name)
         new = _scaled(whole, wanted, path)
         outcome = self._rest.replace(plain, new, self._write(request), "scale")
         shown = served_form(target.kind, outcome.object, target.version.name)
         return answered(_scale_of(shown, path))
 
-    def _shown(self, target: Target, outcome: Outcome, request: Request) -> Response:
+    def _shown(self, target: RequestTarget, outcome: WriteResult, request: Request) -> Response:
         answer = self._reading.one(target, outcome.object, request)
         status, warnings = 201 if outcome.created else 200, (*answer.warnings, *outcome.warnings)
         return msgspec.structs.replace(answer, status=status, warnings=warnings)

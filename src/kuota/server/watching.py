@@ -16,9 +16,9 @@ from kuota.api.status import StatusError
 from .changes import Change, Watch
 from .fairness import Turns
 from .kinds import same_form
-from .reading import Reading, Scan
-from .requests import Request, Response, Target
-from .selectors import Selection, requested
+from .reading import ListScan, ReadEndpoints
+from .requests import Request, RequestTarget, Response
+from .selectors import Selectors, requested
 from .status import expired
 from .store import Gone, Store
 from .tables import Form, form_of, metadata_only
@@ -32,7 +32,7 @@ class Watching:
     """Serves watches from the store."""
 
     def __init__(
-        self, store: Store, reading: Reading, turns: Turns, bookmark_s: float = BOOKMARK_S
+        self, store: Store, reading: ReadEndpoints, turns: Turns, bookmark_s: float = BOOKMARK_S
     ) -> None:
         self.expired = 0
         """Watches that ended because the log no longer contained what they had not read."""
@@ -41,7 +41,7 @@ class Watching:
         self._turns = turns
         self._bookmark_s = bookmark_s
 
-    def stream(self, target: Target, request: Request) -> Response:
+    def stream(self, target: RequestTarget, request: Request) -> Response:
         """The response to a watch. An expired revision is reported within the stream."""
         only = requested(target, request)
         initial = _initial(request)
@@ -53,7 +53,7 @@ class Watching:
         except Gone as error:
             return Response(200, _failed(expired(f"too old resource version: {error}")))
         lines = _Lines(self._reading, target, request, only)
-        present = Scan(self._store, target, only, None, None) if listed else None
+        present = ListScan(self._store, target, only, None, None) if listed else None
         seconds = request.number("timeoutSeconds") or int(
             _SHORTEST.total_seconds() * (1 + random.random())
         )
@@ -64,7 +64,7 @@ class Watching:
         self,
         lines: _Lines,
         changes: Watch,
-        present: Scan | None,
+        present: ListScan | None,
         initial: bool,
         request: Request,
         seconds: int,
@@ -110,7 +110,9 @@ async def _batch(changes: Watch, patience_s: float) -> list[Change] | None:
 class _Lines:
     """Writes the lines of one watch."""
 
-    def __init__(self, reading: Reading, target: Target, request: Request, only: Selection) -> None:
+    def __init__(
+        self, reading: ReadEndpoints, target: RequestTarget, request: Request, only: Selectors
+    ) -> None:
         self._reading = reading
         self._target = target
         self._request = request

@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 
 from kuota.api.base import Key
-from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
+from kuota.engine.decisions import Admit, CycleResult, Decision, Evict, Migrate, Preempt, Wait
 from kuota.engine.domains import NodeKnowledge
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
@@ -76,7 +76,7 @@ class Simulation:
             if restless or quiescence.after(outcome):
                 return Settled(decisions=tuple(decisions), cycles=cycles, restless=restless)
 
-    def cycle(self) -> Outcome:
+    def cycle(self) -> CycleResult:
         """Run one cycle and apply its decisions."""
         outcome = self.engine.cycle(self.now)
         for decision in outcome.decisions:

@@ -13,7 +13,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.model import Instant, Struct
 from kuota.engine.policy import Policy
 from kuota.view.loans import Loan, loans
-from kuota.view.timeline import Event, TimelineEventType
+from kuota.view.timeline import TimelineEvent, TimelineEventType
 
 from .nodes import knowledge
 from .scenario import Scenario, Submission
@@ -28,7 +28,7 @@ class Played(Struct):
 
     engine: Engine
     now: Instant
-    events: tuple[Event, ...] = ()
+    events: tuple[TimelineEvent, ...] = ()
     borrowed: dict[Instant, list[Loan]] = {}
     restless: tuple[Key, ...] = ()
 
@@ -46,7 +46,7 @@ class _Play:
         self.ends: dict[Key, Instant] = {}
         self.agenda: list[tuple[Instant, int, Key]] = []
         self.coming: dict[Instant, list[Submission]] = {}
-        self.events: list[Event] = []
+        self.events: list[TimelineEvent] = []
         self.borrowed: dict[Instant, list[Loan]] = {}
 
     def run(self) -> Played:
@@ -107,7 +107,9 @@ class _Play:
             _, _, key = heappop(self.agenda)
             if self.ends.get(key) == at:
                 del self.ends[key]
-                self.events.append(Event(at=at, what=TimelineEventType.FINISHED, workload=key))
+                self.events.append(
+                    TimelineEvent(at=at, what=TimelineEventType.FINISHED, workload=key)
+                )
                 self.simulation.finish(key)
 
     def _store(self, story: Settled, at: Instant) -> None:
@@ -128,19 +130,19 @@ class _Play:
     def _arrived(self, at: Instant, key: Key) -> None:
         why = self.simulation.engine.explain(key, self.simulation.now)
         what = TimelineEventType.ARRIVED
-        self.events.append(Event(at=at, what=what, workload=key, why=why))
+        self.events.append(TimelineEvent(at=at, what=what, workload=key, why=why))
 
 
-def _events(decision: Decision, at: Instant) -> Iterator[Event]:
+def _events(decision: Decision, at: Instant) -> Iterator[TimelineEvent]:
     """The events of a decision for each workload. Waiting is not an event."""
     match decision:
         case Admit(workload=workload, checks=checks):
             passed = all(workload.checks.get(name) == "Ready" for name in checks)
             what = TimelineEventType.ADMITTED if passed else TimelineEventType.RESERVED
-            yield Event(at=at, what=what, workload=workload.key)
+            yield TimelineEvent(at=at, what=what, workload=workload.key)
         case Preempt(workload=workload, victims=victims):
             for victim in victims:
-                yield Event(
+                yield TimelineEvent(
                     at=at,
                     what=TimelineEventType.PREEMPTED,
                     workload=victim.workload.key,
@@ -148,8 +150,8 @@ def _events(decision: Decision, at: Instant) -> Iterator[Event]:
                     reason=victim.reason,
                 )
         case Migrate(workload=workload, sibling=sibling):
-            yield Event(
+            yield TimelineEvent(
                 at=at, what=TimelineEventType.EVICTED, workload=sibling.key, by=workload.key
             )
         case Evict(workload=workload):
-            yield Event(at=at, what=TimelineEventType.EVICTED, workload=workload.key)
+            yield TimelineEvent(at=at, what=TimelineEventType.EVICTED, workload=workload.key)

@@ -41,7 +41,7 @@ POD_KIND = (FRAMEWORKS[POD].group, FRAMEWORKS[POD].kind)
 POD_GROUP = PodGroup().group_kind
 
 
-class Charge(NamedTuple):
+class ChargedPodSet(NamedTuple):
     """The job, and its pod set, that is charged for a pod.
 
     A pod group has no UID; the charge has that of the pod.
@@ -69,40 +69,40 @@ def unqueued_reason(
         return None
 
 
-def charge_of(pod: Json) -> Charge | None:
+def charge_of(pod: Json) -> ChargedPodSet | None:
     """Return what a stored pod is charged to; None if nothing is."""
     namespace, recorded = key_of(pod).namespace, annotation(pod, CHARGED_TO)
     parts = (recorded or "").split("/", 3)
     if len(parts) == 4:
         resource, name, uid, pod_set = parts
         kind, _, group = resource.partition(".")
-        return Charge(JobKey((group, kind), Key(namespace, name)), uid, pod_set)
+        return ChargedPodSet(JobKey((group, kind), Key(namespace, name)), uid, pod_set)
     owner = controller_of(pod)
     if owner is None or group_kind(owner) != JOB.group_kind:
         return None
     job = JobKey(JOB.group_kind, Key(namespace, text(owner.get("name"))))
-    return Charge(job, text(owner.get("uid")), MAIN)
+    return ChargedPodSet(job, text(owner.get("uid")), MAIN)
 
 
-def charge_for(job: Json, look_up: Lookup, config: LifecycleConfig) -> Charge:
+def charge_for(job: Json, look_up: Lookup, config: LifecycleConfig) -> ChargedPodSet:
     """Return what the pods of a Job are charged to. Raises NestingError."""
     above = ancestor(job, config.owners, look_up, manage_all=True)
     meta = child(job, "metadata")
     if above is None:
-        return Charge(JobKey(JOB.group_kind, key_of(job)), text(meta.get("uid")), MAIN)
+        return ChargedPodSet(JobKey(JOB.group_kind, key_of(job)), text(meta.get("uid")), MAIN)
     kind, root = above
     labels = string_map(child(job, "spec", "template", "metadata").get("labels"))
     uid = text(child(root, "metadata").get("uid"))
-    return Charge(JobKey(kind, key_of(root)), uid, labels.get(POD_SET_LABEL, ""))
+    return ChargedPodSet(JobKey(kind, key_of(root)), uid, labels.get(POD_SET_LABEL, ""))
 
 
-def charge_of_queued(pod: Json, gates: Gates) -> Charge:
+def charge_of_queued(pod: Json, gates: Gates) -> ChargedPodSet:
     """Return what a Pod that is queued itself is charged to: its group, or itself."""
     key, uid = key_of(pod), text(child(pod, "metadata").get("uid"))
     name = group(pod, gates)[0]
     if name:
-        return Charge(JobKey(POD_GROUP, Key(key.namespace, name)), uid, role(pod))
-    return Charge(JobKey(POD_KIND, key), uid, MAIN)
+        return ChargedPodSet(JobKey(POD_GROUP, Key(key.namespace, name)), uid, role(pod))
+    return ChargedPodSet(JobKey(POD_KIND, key), uid, MAIN)
 
 
 def starts(pod: Json, old: Json | None) -> bool:

@@ -20,12 +20,12 @@ from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
 from kuota.engine.policy import Policy
 from kuota.history.address import Address
-from kuota.kube.access import Access as AccessRequest
+from kuota.kube.access import AccessRequest as AccessRequest
 from kuota.kube.access import UserInfo
 from kuota.kube.client import Client
 from kuota.kube.errors import Forbidden
 from kuota.server.api import ApiServer
-from kuota.server.auth import Access, known
+from kuota.server.auth import AccessAttributes, known
 from kuota.server.requests import Request, Response, User
 from kuota.server.status import no_such_path
 from kuota.server.unix_users import unix_user
@@ -39,7 +39,7 @@ RECHECK_S = 1.0
 
 
 class MachineAccess:
-    """A `kuota.dashboard.access.Access` by the credentials and roles of the embedded server."""
+    """A `kuota.dashboard.access.ViewerAccess` by the tokens and roles of the embedded server."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -49,7 +49,7 @@ class MachineAccess:
         return user_info(found) if found is not None else None
 
     async def allows(self, user: UserInfo, request: AccessRequest) -> bool:
-        asked = Access(
+        asked = AccessAttributes(
             verb=request.verb,
             group=request.group,
             resource=request.resource,
@@ -87,9 +87,9 @@ class SignInCodes:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         """Everyone with credentials may sign in."""
-        return Access(verb="get", path=request.path)
+        return AccessAttributes(verb="get", path=request.path)
 
     def answer(self, request: Request) -> Response:
         if request.path.rstrip("/") != CODES_PATH:

@@ -112,7 +112,7 @@ STEPS = (
 )
 
 
-class Condition(msgspec.Struct, frozen=True):
+class ObservedCondition(msgspec.Struct, frozen=True):
     """The fields of a condition that the demo reads."""
 
     status: str = ""
@@ -120,7 +120,7 @@ class Condition(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Row(msgspec.Struct, frozen=True):
+class JobSummary(msgspec.Struct, frozen=True):
     """The summary of one Job."""
 
     job: str
@@ -189,7 +189,7 @@ def repeated(events: Sequence[TimedEvent], event: DemoEvent) -> bool:
     return bool(last) and last[-1] is event.what
 
 
-def summary(events: Sequence[TimedEvent]) -> list[Row]:
+def summary(events: Sequence[TimedEvent]) -> list[JobSummary]:
     """One row per Job, in order of submission."""
     jobs = [each.event for each in events if each.event.what is EventType.SUBMITTED]
     return [_row(job, [each for each in events if each.event.who == job.who]) for job in jobs]
@@ -202,7 +202,7 @@ def owner(obj: Json) -> str:
     return f"{metadata['namespace']}/{owners[0]['name']}"
 
 
-def _row(job: DemoEvent, events: Sequence[TimedEvent]) -> Row:
+def _row(job: DemoEvent, events: Sequence[TimedEvent]) -> JobSummary:
     waited = ran = 0.0
     since = events[0].at_s
     for each in events:
@@ -211,7 +211,7 @@ def _row(job: DemoEvent, events: Sequence[TimedEvent]) -> Row:
         elif each.event.what in (EventType.PREEMPTED, EventType.FINISHED):
             ran, since = ran + each.at_s - since, each.at_s
     preempted = sum(each.event.what is EventType.PREEMPTED for each in events)
-    return Row(job.who, job.gpus, waited, ran, preempted)
+    return JobSummary(job.who, job.gpus, waited, ran, preempted)
 
 
 def _turned(old: Json | None, new: Json, kind: str) -> bool:
@@ -226,12 +226,12 @@ def _shortage(workload: Json | None) -> str:
     return found.message.removeprefix(_POD_SET)
 
 
-def _condition(obj: Json | None, kind: str) -> Condition:
+def _condition(obj: Json | None, kind: str) -> ObservedCondition:
     """The condition of this type, or an empty one."""
     for each in ((obj or {}).get("status") or {}).get("conditions") or ():
         if each["type"] == kind:
-            return msgspec.convert(each, Condition)
-    return Condition()
+            return msgspec.convert(each, ObservedCondition)
+    return ObservedCondition()
 
 
 def _gpus(workload: Json) -> int:

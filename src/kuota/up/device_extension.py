@@ -19,7 +19,7 @@ from kuota.kube.clock import time_text
 from kuota.runner.device_readings import DeviceReading, readings
 from kuota.runner.devices import Device
 from kuota.runner.pod_worker import PodWorker
-from kuota.server.auth import Access, Roles
+from kuota.server.auth import AccessAttributes, Roles
 from kuota.server.requests import Request, Response
 from kuota.server.status import no_such_path
 from kuota.view.devices import DEVICES_PATH, GROUP, DeviceRow
@@ -56,10 +56,10 @@ class DeviceExtension:
         self._workload = workload
         self._idle_since = idle_since
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         if request.path.rstrip("/") == DEVICES_PATH:
-            return Access(verb="list", resource="nodes")
-        return Access(verb="get", path=request.path)
+            return AccessAttributes(verb="list", resource="nodes")
+        return AccessAttributes(verb="get", path=request.path)
 
     async def answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
@@ -89,7 +89,7 @@ class DeviceExtension:
         if worker is None:
             return row
         meta = worker.pod["metadata"]
-        reading = Access(verb="list", resource="pods", namespace=meta["namespace"])
+        reading = AccessAttributes(verb="list", resource="pods", namespace=meta["namespace"])
         if not self._roles.allows(request.user, reading):
             return row
         owner = controller_of(worker.pod)

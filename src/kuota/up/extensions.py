@@ -10,7 +10,7 @@ import msgspec
 
 from kuota.api.kueue import GROUP as KUEUE
 from kuota.kube.errors import ApiError
-from kuota.server.auth import Access, Roles
+from kuota.server.auth import AccessAttributes, Roles
 from kuota.server.requests import Interrupted, Request, Response
 from kuota.visibility import explanation, remote_paths
 from kuota.visibility.api import PREFIX, VisibilityApi, document, parse_path
@@ -29,11 +29,11 @@ class VisibilityExtension:
     def __init__(self, api: VisibilityApi) -> None:
         self._api = api
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         wanted = parse_path(request.path)
         if wanted is None:
-            return Access(verb=_verb(request), path=request.path)
-        return Access(
+            return AccessAttributes(verb=_verb(request), path=request.path)
+        return AccessAttributes(
             verb=_verb(request),
             group=GROUP,
             resource=wanted.resource,
@@ -64,13 +64,13 @@ class ExplanationExtension:
         self._clock = clock
         self._remote = remote
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         wanted = remote_paths.parse_path(request.path)
         if wanted is not None:
             return _reading_pods(_verb(request), wanted)
         key = explanation.parse_path(request.path)
         if key is None:
-            return Access(verb=_verb(request), path=request.path)
+            return AccessAttributes(verb=_verb(request), path=request.path)
         return _reading(_verb(request), key.namespace)
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
@@ -128,17 +128,19 @@ class _Interruptible(AsyncIterator[bytes]):
         await self._log.close()
 
 
-def _reading_pods(verb: str, wanted: RemotePath) -> Access:
+def _reading_pods(verb: str, wanted: RemotePath) -> AccessAttributes:
     """Reading pods in another cluster requires permission to read them in the namespace here."""
     place = wanted.key.namespace
     if wanted.subresource == remote_paths.LOG:
-        return Access(verb=verb, resource="pods", subresource="log", namespace=place)
-    return Access(verb="list" if verb == "get" else verb, resource="pods", namespace=place)
+        return AccessAttributes(verb=verb, resource="pods", subresource="log", namespace=place)
+    return AccessAttributes(
+        verb="list" if verb == "get" else verb, resource="pods", namespace=place
+    )
 
 
-def _reading(verb: str, namespace: str) -> Access:
+def _reading(verb: str, namespace: str) -> AccessAttributes:
     """Reading an explanation requires permission to read Workloads in the namespace."""
-    return Access(verb=verb, group=KUEUE, resource="workloads", namespace=namespace)
+    return AccessAttributes(verb=verb, group=KUEUE, resource="workloads", namespace=namespace)
 
 
 def _verb(request: Request) -> str:

@@ -17,7 +17,7 @@ from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
 from kuota.history.reports import ReportTooLarge, report
 from kuota.history.turns import ReportTurns
-from kuota.server.auth import Access
+from kuota.server.auth import AccessAttributes
 from kuota.server.requests import Request, Response
 from kuota.server.status import no_such_path
 
@@ -32,11 +32,11 @@ class HistoryExtension:
         self._clock = clock
         self._turns = ReportTurns()
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         place = api.parse_path(request.path)
         if place is None:
-            return Access(verb="get", path=request.path)
-        return Access(
+            return AccessAttributes(verb="get", path=request.path)
+        return AccessAttributes(
             verb="list", group=KUEUE, resource="workloads", namespace=place.namespace or ""
         )
 
@@ -55,7 +55,7 @@ class HistoryExtension:
         body = await self._turns.run(request.user.flow, work)
         return Response(200, msgspec.json.encode(body))
 
-    def _document(self, place: api.Place, question: api.Question) -> Json:
+    def _document(self, place: api.ReportScope, question: api.Question) -> Json:
         try:
             return report(self._address, place, question)
         except HistoryUnavailable as error:

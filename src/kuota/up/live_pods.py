@@ -17,7 +17,7 @@ from kuota.kube.resources import PODS
 from kuota.server.changes import Change
 from kuota.server.store import Gone, Store, key_of
 
-from .charges import Charge, charge_of
+from .charges import ChargedPodSet, charge_of
 
 
 class LivePods:
@@ -30,8 +30,8 @@ class LivePods:
     def __init__(self, store: Store) -> None:
         self.on_end: Callable[[JobKey], None] = lambda job: None
         self._store = store
-        self._charges: dict[Key, Charge] = {}
-        self._by_job: dict[JobKey, dict[Key, Charge]] = {}
+        self._charges: dict[Key, ChargedPodSet] = {}
+        self._by_job: dict[JobKey, dict[Key, ChargedPodSet]] = {}
         self._by_namespace: Counter[str] = Counter()
         self._list()
 
@@ -96,7 +96,7 @@ class LivePods:
             self._by_job.setdefault(charge.job, {})[key] = charge
             self._by_namespace[key.namespace] += 1
 
-    def _remove(self, key: Key) -> Charge | None:
+    def _remove(self, key: Key) -> ChargedPodSet | None:
         charge = self._charges.pop(key, None)
         if charge is not None:
             self._by_namespace[key.namespace] -= 1

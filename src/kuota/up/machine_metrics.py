@@ -22,7 +22,7 @@ from kuota.metrics.series import Series
 from kuota.metrics.visible import visible
 from kuota.runner.runner import Runner
 from kuota.server.api import ApiServer
-from kuota.server.auth import METRICS_READERS, Access, Roles
+from kuota.server.auth import METRICS_READERS, AccessAttributes, Roles
 from kuota.server.requests import Request, Response, User
 from kuota.server.status import no_such_path
 
@@ -96,8 +96,8 @@ class MetricsExtension:
         self._roles = roles
         self._turn = asyncio.Lock()
 
-    def access(self, request: Request) -> Access:
-        return Access(verb="get", path=request.path)
+    def access(self, request: Request) -> AccessAttributes:
+        return AccessAttributes(verb="get", path=request.path)
 
     async def answer(self, request: Request) -> Response:
         if request.path.rstrip("/") != PATH:
@@ -115,7 +115,9 @@ class MetricsExtension:
             return collected
 
         def may_see(namespace: str) -> bool:
-            access = Access(verb="list", group=KUEUE, resource="workloads", namespace=namespace)
+            access = AccessAttributes(
+                verb="list", group=KUEUE, resource="workloads", namespace=namespace
+            )
             return self._roles.allows(user, access)
 
         return CollectedFamilies(list(visible(collected.collect(), may_see)))

@@ -18,7 +18,7 @@ from kuota.api.status import StatusError, bad_request, not_allowed
 from kuota.runner.log_archive import LogArchive
 from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.pod_home import PodHome
-from kuota.server.auth import Access
+from kuota.server.auth import AccessAttributes
 from kuota.server.pods import LogOptions, log_options
 from kuota.server.requests import Request, Response
 
@@ -54,15 +54,15 @@ class ArchivedLogs:
     def __init__(self, archive: LogArchive) -> None:
         self._archive = archive
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         """Archived logs may be read by those who may read logs of pods in the namespace."""
         key = _parsed(request.path)
         if key is None:
-            return Access(verb="get", path=request.path)
+            return AccessAttributes(verb="get", path=request.path)
         place = {"resource": "pods", "namespace": key.namespace}
         if not key.name:
-            return Access(verb="list", **place)
-        return Access(verb="get", subresource="log", name=key.name, **place)
+            return AccessAttributes(verb="list", **place)
+        return AccessAttributes(verb="get", subresource="log", name=key.name, **place)
 
     def answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):

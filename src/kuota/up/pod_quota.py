@@ -35,7 +35,14 @@ from kuota.runner.binding import requests_of
 from kuota.runner.nodes import PODS_PER_NODE
 from kuota.server.store import Store, key_of
 
-from .charges import POD_GROUP, Charge, charge_for, charge_of, charge_of_queued, unqueued_reason
+from .charges import (
+    POD_GROUP,
+    ChargedPodSet,
+    charge_for,
+    charge_of,
+    charge_of_queued,
+    unqueued_reason,
+)
 from .live_pods import LivePods
 
 WorkloadsOf = Callable[[JobKey], Iterable[Key]]
@@ -104,7 +111,7 @@ class PodQuota:
             "may run on this machine; it starts when others have ended"
         )
 
-    def _admission_of_queued(self, charge: Charge) -> StoredWorkload | None:
+    def _admission_of_queued(self, charge: ChargedPodSet) -> StoredWorkload | None:
         if charge.job.kind == POD_GROUP:
             found = self._charged(charge.job)
             own = [each for each in found if each.obj.metadata.annotation(IS_GROUP) == "true"]
@@ -141,7 +148,7 @@ class PodQuota:
             return False
         return not self._refusal(stored, charge, None)
 
-    def _refusal(self, job: Json, charge: Charge, pod: Json | None) -> str:
+    def _refusal(self, job: Json, charge: ChargedPodSet, pod: Json | None) -> str:
         """Return why a stored Job must not get another pod that is charged like this."""
         if job["metadata"].get("deletionTimestamp") or is_finished(job) or suspended(job):
             return f"its Job {key_of(job)} is suspended, finished or being deleted"
@@ -156,7 +163,7 @@ class PodQuota:
             return ""
         return self._shortage(kind, charged, charge, pod)
 
-    def _shortage(self, kind: JobKind, job: Json, charge: Charge, pod: Json | None) -> str:
+    def _shortage(self, kind: JobKind, job: Json, charge: ChargedPodSet, pod: Json | None) -> str:
         """Return why a queued job has no quota for the pod; "" if it has."""
         try:
             job = resolved(kind, job, self._look_up)
@@ -172,7 +179,7 @@ class PodQuota:
             return f"its {charge.job}: {error}"
         return self._crowded(charge.job.key.namespace)
 
-    def _fits(self, kind: JobKind, job: Json, charge: Charge, pod: Json) -> bool:
+    def _fits(self, kind: JobKind, job: Json, charge: ChargedPodSet, pod: Json) -> bool:
         """Whether the pod requests no more than the template of its pod set, on the same nodes.
 
         The Job in between may have been created from another version of the template.
@@ -184,7 +191,7 @@ class PodQuota:
             return False
         return _within(given, allowed)
 
-    def _admission(self, kind: JobKind, job: Json, charge: Charge) -> StoredWorkload | None:
+    def _admission(self, kind: JobKind, job: Json, charge: ChargedPodSet) -> StoredWorkload | None:
         """Return the admitted Workload that describes the job as it is; None if there is none."""
         flavors, gates = self.flavors(), self._config.gates
         resizable = elastic(job, gates)

@@ -16,9 +16,9 @@ from kuota.api.base import Json, Key
 from kuota.api.selector import parse_selector, selects
 from kuota.api.status import StatusError, bad_request, not_allowed
 from kuota.runner.pod_worker import PodWorker
-from kuota.runner.usage import MACHINE, ContainerKey, Measured, Usage, UsageSampler
+from kuota.runner.usage import MACHINE, ContainerKey, ContainerUsage, Measured, UsageSampler
 from kuota.server import discovery
-from kuota.server.auth import Access
+from kuota.server.auth import AccessAttributes
 from kuota.server.kinds import Kind, Kinds, Version
 from kuota.server.requests import Request, Response, answered
 from kuota.server.schemas import with_metadata
@@ -74,13 +74,13 @@ class ResourceMetrics:
         self._nodes = nodes
         self._kinds = kinds
 
-    def access(self, request: Request) -> Access:
+    def access(self, request: Request) -> AccessAttributes:
         found = _parsed(request.path)
         verb = "get" if request.method in ("GET", "HEAD") else request.method.lower()
         if found is None:
-            return Access(verb=verb, path=request.path)
+            return AccessAttributes(verb=verb, path=request.path)
         resource, key = found
-        return Access(
+        return AccessAttributes(
             verb="list" if verb == "get" and not key.name else verb,
             group=GROUP,
             resource=resource,
@@ -118,7 +118,7 @@ class ResourceMetrics:
             raise no_such_path()
         return answered(found)
 
-    def _pods(self, usage: Mapping[ContainerKey, Usage], namespace: str) -> list[Json]:
+    def _pods(self, usage: Mapping[ContainerKey, ContainerUsage], namespace: str) -> list[Json]:
         """The running pods of the namespace, or of all."""
         found = []
         for worker in self._workers():
@@ -128,7 +128,7 @@ class ResourceMetrics:
                 found.append(_pod_metrics(metadata, containers))
         return sorted(found, key=lambda each: (each["metadata"]["namespace"], _name(each)))
 
-    def _used(self, usage: Mapping[ContainerKey, Usage]) -> list[Json]:
+    def _used(self, usage: Mapping[ContainerKey, ContainerUsage]) -> list[Json]:
         """The usage of Nodes: that of the machine, or of their pods if several Nodes share it."""
         if len(self._nodes) == 1:
             return [_node_metrics(self._nodes[0], [usage[MACHINE]], usage[MACHINE])]
@@ -143,7 +143,7 @@ class ResourceMetrics:
         ]
 
 
-def _pod_metrics(metadata: Json, containers: Mapping[str, Usage]) -> Json:
+def _pod_metrics(metadata: Json, containers: Mapping[str, ContainerUsage]) -> Json:
     shown = ("name", "namespace", "labels", "creationTimestamp")
     window = max(containers.values(), key=lambda each: each.window_s)
     return {
@@ -157,7 +157,7 @@ def _pod_metrics(metadata: Json, containers: Mapping[str, Usage]) -> Json:
     }
 
 
-def _node_metrics(name: str, used: Sequence[Usage], window: Usage) -> Json:
+def _node_metrics(name: str, used: Sequence[ContainerUsage], window: ContainerUsage) -> Json:
     return {
         "kind": "NodeMetrics",
         "apiVersion": f"{GROUP}/{VERSION}",
@@ -167,12 +167,12 @@ def _node_metrics(name: str, used: Sequence[Usage], window: Usage) -> Json:
     }
 
 
-def _times(usage: Usage) -> Json:
+def _times(usage: ContainerUsage) -> Json:
     at = datetime.fromtimestamp(usage.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"timestamp": at, "window": f"{usage.window_s:.3f}s"}
 
 
-def _amounts(used: Sequence[Usage]) -> Json:
+def _amounts(used: Sequence[ContainerUsage]) -> Json:
     cpu = sum(each.cpu_nano for each in used)
     memory = sum(each.memory_bytes for each in used)
     return {"cpu": f"{cpu}n", "memory": f"{memory >> 10}Ki"}

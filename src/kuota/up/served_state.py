@@ -17,7 +17,7 @@ from kuota.failures import retried
 from kuota.history.address import SqliteFile
 from kuota.history.quota_recorder import QuotaRecorder
 from kuota.history.quotas import QuotaKind
-from kuota.history.recorder import Recorder
+from kuota.history.recorder import HistoryRecorder
 from kuota.kube.client import Client
 from kuota.kube.informer import Informer
 from kuota.metrics.config import metrics_config
@@ -103,6 +103,6 @@ def serve_history(
     }
     quotas = QuotaRecorder(informers, lambda each: each.json, file)
     return (
-        retried("recording the history", Recorder(client, file).run),
+        retried("recording the history", HistoryRecorder(client, file).run),
         retried("recording quotas", quotas.run),
     )

@@ -26,7 +26,7 @@ def query(selector: str) -> str:
     return f'{{__name__=~"{UTILIZATION}|{ACTIVITY}",{selector}}}'
 
 
-class Unreadable(ValueError):
+class UnreadableReadings(ValueError):
     """The response of an exporter or of Prometheus is not what it should be."""
 
 
@@ -54,7 +54,7 @@ class _PrometheusAnswer(msgspec.Struct):
 
 
 def exporter_samples(text: str) -> list[DeviceSample]:
-    """Return the allocated devices in the text of an exporter. Raises Unreadable."""
+    """Return the allocated devices in the text of an exporter. Raises UnreadableReadings."""
     try:
         found = [
             (sample.name, sample.labels, sample.value)
@@ -63,17 +63,17 @@ def exporter_samples(text: str) -> list[DeviceSample]:
             if sample.name in (UTILIZATION, ACTIVITY)
         ]
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise Unreadable(f"not the text format of Prometheus: {error}") from None
+        raise UnreadableReadings(f"not the text format of Prometheus: {error}") from None
     return _samples(found)
 
 
 def prometheus_samples(answer: Json) -> list[DeviceSample]:
-    """Return the allocated devices in the answer of Prometheus to `query`. Raises Unreadable."""
+    """Return the allocated devices in Prometheus' answer to `query`. Raises UnreadableReadings."""
     try:
         results = msgspec.convert(answer, _PrometheusAnswer).data.result
         found = [(each.metric["__name__"], each.metric, float(each.value[1])) for each in results]
     except (msgspec.ValidationError, KeyError, ValueError) as error:
-        raise Unreadable(f"not an answer of Prometheus: {error}") from None
+        raise UnreadableReadings(f"not an answer of Prometheus: {error}") from None
     return _samples(found)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from .dcgm import DeviceSample, Unreadable, exporter_samples, prometheus_samples, query
+from .dcgm import DeviceSample, UnreadableReadings, exporter_samples, prometheus_samples, query
 from .sources import DeviceSources
 
 TIMEOUT_S = 10.0
@@ -86,7 +86,7 @@ class SourceReader:
     async def _fetch(
         self, session: aiohttp.ClientSession, url: str, host: str, query: dict[str, str]
     ) -> bytes:
-        """Return the body of a response. Raises Unreadable if it is too large or an error."""
+        """Return the body of a response. Raises UnreadableReadings if it is too large or failed."""
         async with (
             self._turns,
             session.get(
@@ -94,12 +94,12 @@ class SourceReader:
             ) as response,
         ):
             if response.status != 200:
-                raise Unreadable(f"status {response.status}")
+                raise UnreadableReadings(f"status {response.status}")
             body = bytearray()
             async for piece in response.content.iter_chunked(1 << 16):
                 body += piece
                 if len(body) > MOST_BYTES:
-                    raise Unreadable(f"the response is larger than {MOST_BYTES} bytes")
+                    raise UnreadableReadings(f"the response is larger than {MOST_BYTES} bytes")
             return bytes(body)
 
     def _failed(self, url: str, why: str) -> None:

@@ -21,13 +21,13 @@ from .plan import (
     CohortRow,
     Given,
     Plan,
+    PlannedState,
+    PlannedWorkload,
     QueueRow,
     QuotaRow,
-    State,
     WhyRow,
-    WorkloadRow,
 )
-from .timeline import Event, TimelineEventType, timeline
+from .timeline import TimelineEvent, TimelineEventType, timeline
 from .words import why_row
 
 
@@ -48,7 +48,7 @@ class PastEvents(Struct):
     Times are relative to the start.
     """
 
-    events: tuple[Event, ...] = ()
+    events: tuple[TimelineEvent, ...] = ()
     borrowed: Mapping[Instant, list[Loan]] = {}
     restless: tuple[Key, ...] = ()
 
@@ -79,7 +79,7 @@ class Builder:
         rows = self.workloads()
         counts = Counter(each.state for each in rows)
         return Plan(
-            summary={state.value: counts[state] for state in State if counts[state]},
+            summary={state.value: counts[state] for state in PlannedState if counts[state]},
             workloads=rows,
             cluster_queues=self.queues(),
             cohorts=self.cohorts(),
@@ -88,7 +88,7 @@ class Builder:
             notes=list(notes),
         )
 
-    def workloads(self) -> list[WorkloadRow]:
+    def workloads(self) -> list[PlannedWorkload]:
         return [self._workload(each) for each in self.subjects]
 
     def queues(self) -> list[QueueRow]:
@@ -106,11 +106,11 @@ class Builder:
             if not node.cyclic
         ]
 
-    def _workload(self, subject: Subject) -> WorkloadRow:
+    def _workload(self, subject: Subject) -> PlannedWorkload:
         known = self.engine.state.workloads.get(subject.key)
         shown = known or subject.workload
         why = self._why(subject)
-        return WorkloadRow(
+        return PlannedWorkload(
             name=self.named(subject.key),
             kind=subject.kind,
             workload=subject.key.name if shown is not None else "",
@@ -133,18 +133,18 @@ class Builder:
         found = self.engine.explain(subject.key, self.now)
         return why_row(found, self.named) if found is not None else None
 
-    def _state(self, subject: Subject, known: Workload | None) -> State:
+    def _state(self, subject: Subject, known: Workload | None) -> PlannedState:
         if subject.unqueued:
-            return State.NOT_QUEUED
+            return PlannedState.NOT_QUEUED
         if known is None or known.finished:
-            return State.FINISHED
+            return PlannedState.FINISHED
         if not known.active:
-            return State.DEACTIVATED
+            return PlannedState.DEACTIVATED
         if known.reservation is not None:
-            return State.ADMITTED if known.admitted else State.RESERVED
+            return PlannedState.ADMITTED if known.admitted else PlannedState.RESERVED
         if self.engine.queues.queue_of(known.key) is None:
-            return State.NOT_QUEUED
-        return State.PREEMPTED if self._others(known.key, by=False) else State.WAITING
+            return PlannedState.NOT_QUEUED
+        return PlannedState.PREEMPTED if self._others(known.key, by=False) else PlannedState.WAITING
 
     def _others(self, key: Key, *, by: bool) -> list[str]:
         """Return the workloads that this one preempted, or that preempted it."""

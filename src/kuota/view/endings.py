@@ -16,7 +16,7 @@ from kuota.api.workload import TIMED_OUT
 from kuota.bridge.admission import TIME_UP
 
 from .conditions import condition, holds, message
-from .plan import Row
+from .plan import ViewStruct
 
 TIMEOUT_STATUS = 124
 """Exit status of a job that exceeded its time limit, as of timeout(1)."""
@@ -40,7 +40,7 @@ class Result(StrEnum):
     DELETED = "DELETED"
 
 
-class Ending(Row):
+class Ending(ViewStruct):
     """How a job ended. `cause` is "" if the result is self-explanatory.
 
     `workload` is the Workload to reactivate for the job to run again, "" if that does not help.

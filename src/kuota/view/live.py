@@ -14,13 +14,13 @@ from kuota.api.base import Json
 from kuota.api.quantity import QuantityError, text, units
 
 from .conditions import condition, holds
-from .plan import Row
+from .plan import ViewStruct
 from .workload_state import OVER, LiveState, Pods, owner, state, why
 
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
-class LiveQuota(Row):
+class LiveQuota(ViewStruct):
     """The quota and usage of one flavor-resource of a queue."""
 
     flavor: str
@@ -30,7 +30,7 @@ class LiveQuota(Row):
     borrowed: str
 
 
-class LiveQueue(Row):
+class LiveQueue(ViewStruct):
     """The current state of a ClusterQueue. `inactive` is the reason; "" if it is active."""
 
     name: str
@@ -41,7 +41,7 @@ class LiveQueue(Row):
     inactive: str
 
 
-class LiveWorkload(Row):
+class LiveWorkload(ViewStruct):
     """The current state of a workload, under the name of its job."""
 
     name: str

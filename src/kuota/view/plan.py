@@ -15,11 +15,11 @@ import msgspec
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ViewStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of every part of a plan."""
 
 
-class State(StrEnum):
+class PlannedState(StrEnum):
     """The state of a workload at the end of the plan."""
 
     ADMITTED = "admitted"
@@ -31,7 +31,7 @@ class State(StrEnum):
     NOT_QUEUED = "not queued"
 
 
-class Given(Row):
+class Given(ViewStruct):
     """What a pod set was assigned of one resource."""
 
     pod_set: str
@@ -41,7 +41,7 @@ class Given(Row):
     amount: str
 
 
-class Borrowed(Row):
+class Borrowed(ViewStruct):
     """Quota of another node that a workload uses. No lender means that usage exceeds all quota.
 
     `kuota.view.loans` states the rule that determines the lender.
@@ -54,7 +54,7 @@ class Borrowed(Row):
     lender: str = ""
 
 
-class LackRow(Row):
+class LackRow(ViewStruct):
     """An obstacle. For quota: the amounts requested, available, and missing.
 
     `kind` and `where` name the node that limits the quota, and `limit` names the field.
@@ -72,7 +72,7 @@ class LackRow(Row):
     limit: str = ""
 
 
-class TriedRow(Row):
+class TriedRow(ViewStruct):
     """A flavor that was considered for a pod set, and the result ("Fit", "Preempt", "NoFit")."""
 
     pod_set: str
@@ -81,7 +81,7 @@ class TriedRow(Row):
     lacks: list[LackRow] = []
 
 
-class ProtectedRow(Row):
+class ProtectedRow(ViewStruct):
     """A running workload that uses the missing quota, and why it is not preempted."""
 
     workload: str
@@ -91,7 +91,7 @@ class ProtectedRow(Row):
     text: str
 
 
-class HelpRow(Row):
+class HelpRow(ViewStruct):
     """A suggestion. The kind of advice determines which fields are set."""
 
     advice: str
@@ -106,7 +106,7 @@ class HelpRow(Row):
     workloads: list[str] = []
 
 
-class WhyRow(Row):
+class WhyRow(ViewStruct):
     """Why a workload is not admitted. `reason` is that of its condition QuotaReserved."""
 
     text: str
@@ -121,7 +121,7 @@ class WhyRow(Row):
     help: list[HelpRow] = []
 
 
-class WorkloadRow(Row):
+class PlannedWorkload(ViewStruct):
     """A workload at the end of the plan.
 
     `kind` and `name` are those of the manifest, `workload` is the Workload's name. `preempts` and
@@ -132,7 +132,7 @@ class WorkloadRow(Row):
     name: str
     kind: str
     workload: str
-    state: State
+    state: PlannedState
     queue: str
     cluster_queue: str
     priority: int
@@ -145,7 +145,7 @@ class WorkloadRow(Row):
     why: WhyRow | None = None
 
 
-class QuotaRow(Row):
+class QuotaRow(ViewStruct):
     """One flavor-resource of a queue or cohort. `lent` is what others use of its own quota.
 
     `total` is the nominal quota of the node and of everything below it; `used` counts the same.
@@ -162,7 +162,7 @@ class QuotaRow(Row):
     lending_limit: str | None = None
 
 
-class QueueRow(Row):
+class QueueRow(ViewStruct):
     """A ClusterQueue at the end of the plan. `inactive` lists all reasons why it is inactive."""
 
     name: str
@@ -174,7 +174,7 @@ class QueueRow(Row):
     inactive: list[str] = []
 
 
-class CohortRow(Row):
+class CohortRow(ViewStruct):
     """A Cohort that has its own quota or members."""
 
     name: str
@@ -182,7 +182,7 @@ class CohortRow(Row):
     quotas: list[QuotaRow]
 
 
-class TimelineRow(Row):
+class TimelineRow(ViewStruct):
     """The events of one workload at one instant, `at_s` seconds after the start."""
 
     at_s: float
@@ -192,11 +192,11 @@ class TimelineRow(Row):
     text: str
 
 
-class Plan(Row):
+class Plan(ViewStruct):
     """Everything that `kuota plan` shows. `restless` workloads preempt each other endlessly."""
 
     summary: dict[str, int]
-    workloads: list[WorkloadRow]
+    workloads: list[PlannedWorkload]
     cluster_queues: list[QueueRow]
     cohorts: list[CohortRow]
     timeline: list[TimelineRow] = []

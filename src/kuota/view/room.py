@@ -15,13 +15,13 @@ from kuota.api.base import Json
 from kuota.api.quantity import UNLIMITED, QuantityError, canonical, is_size, parse, quota_amount
 from kuota.api.resources import nanos
 
-from .plan import Row
+from .plan import ViewStruct
 from .words import several
 
 _GI = 2**30 * 10**9
 
 
-class TooMuch(Row):
+class TooMuch(ViewStruct):
     """One resource, with its quota and its capacity as Kubernetes quantities."""
 
     resource: str
@@ -29,7 +29,7 @@ class TooMuch(Row):
     room: str
 
 
-class Shortage(Row):
+class Shortage(ViewStruct):
     """Flavors whose quota exceeds the capacity of their nodes.
 
     `flavors` is empty if the shortage concerns all nodes. `labels` is set if no node has these

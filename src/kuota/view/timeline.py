@@ -26,7 +26,7 @@ class TimelineEventType(StrEnum):
     FINISHED = "Finished"
 
 
-class Event(Struct):
+class TimelineEvent(Struct):
     """An event of a workload. `by` and `reason` name the preemptor and the reason.
 
     `why` is the reason why a submitted workload had to wait.
@@ -41,7 +41,7 @@ class Event(Struct):
 
 
 def timeline(
-    events: Sequence[Event], borrowed: Mapping[Instant, list[Loan]], named: Naming = str
+    events: Sequence[TimelineEvent], borrowed: Mapping[Instant, list[Loan]], named: Naming = str
 ) -> list[TimelineRow]:
     """Return the lines in order; empty if all events are simultaneous and nothing was preempted."""
     later = any(each.at > 0 for each in events)
@@ -56,7 +56,7 @@ def timeline(
 
 
 def _row(
-    at: Instant, key: Key, here: Sequence[Event], borrowed: Sequence[Loan], named: Naming
+    at: Instant, key: Key, here: Sequence[TimelineEvent], borrowed: Sequence[Loan], named: Naming
 ) -> TimelineRow:
     own = [each for each in here if each.workload == key]
     own_loans = [each for each in borrowed if each.workload == key]
@@ -71,7 +71,7 @@ def _row(
 
 
 def _clauses(
-    key: Key, here: Sequence[Event], borrowed: Sequence[Loan], named: Naming
+    key: Key, here: Sequence[TimelineEvent], borrowed: Sequence[Loan], named: Naming
 ) -> Iterator[str]:
     victims = [each for each in here if each.by == key and each.what is TimelineEventType.PREEMPTED]
     own = [each for each in here if each.workload == key]

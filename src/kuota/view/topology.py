@@ -20,13 +20,13 @@ from kuota.engine.topology.capacity import PODS
 from kuota.engine.topology.flavor import TopologyFlavor
 from kuota.engine.topology.tree import Domain, Leaf, TopologyTree
 
-from .plan import Row
+from .plan import ViewStruct
 from .room import rounded
 
 Amounts = Counter[str]
 
 
-class DomainResource(Row):
+class DomainResource(ViewStruct):
     """One resource of a domain: what its nodes offer, and who uses it.
 
     `others` is used by pods that no topology places, and `placed` by workloads. `free` may be
@@ -41,7 +41,7 @@ class DomainResource(Row):
     used_percent: int
 
 
-class PodsHere(Row):
+class PodsHere(ViewStruct):
     """Pods of one pod set of the selected workload, and the ranks that they have, from 0."""
 
     pod_set: str
@@ -49,14 +49,14 @@ class PodsHere(Row):
     ranks: str
 
 
-class PlacedPods(Row):
+class DomainPods(ViewStruct):
     """Pods of a workload, which is "namespace/name"."""
 
     workload: str
     count: int
 
 
-class DomainRow(Row):
+class DomainRow(ViewStruct):
     """A domain. `pods` is the number of placed pods of all workloads.
 
     `contents` are the known workloads with pods here; only the lowest level has them.
@@ -69,17 +69,17 @@ class DomainRow(Row):
     resources: list[DomainResource]
     workload: list[PodsHere]
     children: list[DomainRow]
-    contents: list[PlacedPods] = []
+    contents: list[DomainPods] = []
 
 
-class UnusedNode(Row):
+class UnusedNode(ViewStruct):
     """A node with the labels of a flavor that is not used for placement, and the reason."""
 
     name: str
     reason: str
 
 
-class FlavorRow(Row):
+class FlavorRow(ViewStruct):
     flavor: str
     topology: str
     levels: list[str]
@@ -88,7 +88,7 @@ class FlavorRow(Row):
     unused: list[UnusedNode]
 
 
-class WorkloadRow(Row):
+class SelectedWorkload(ViewStruct):
     """The selected workload, and the name of its job, or its own name.
 
     `waiting` is why it has no placement; "" if it has one.
@@ -101,9 +101,9 @@ class WorkloadRow(Row):
     waiting: str = ""
 
 
-class TopologyReport(Row):
+class TopologyReport(ViewStruct):
     flavors: list[FlavorRow]
-    workload: WorkloadRow | None = None
+    workload: SelectedWorkload | None = None
     notes: list[str] = []
 
 
@@ -148,9 +148,9 @@ def _missing(state: State, flavor: str) -> Iterator[str]:
 
 def _workload(
     workload: Workload, name: str, placed: Mapping[str, _Placed], waiting: str
-) -> WorkloadRow:
+) -> SelectedWorkload:
     pods = sum(here.count for found in placed.values() for each in found.values() for here in each)
-    return WorkloadRow(
+    return SelectedWorkload(
         name=name or str(workload.key),
         workload=workload.key.name,
         flavors=sorted(placed),
@@ -263,7 +263,7 @@ def _domain(domain: Domain, tree: TopologyTree, pods: _Pods) -> tuple[DomainRow,
         resources=[_resource(name, total) for name in sorted(total.total, key=resource_order)],
         workload=here,
         children=children,
-        contents=[PlacedPods(workload=name, count=count) for name, count in contents.items()],
+        contents=[DomainPods(workload=name, count=count) for name, count in contents.items()],
     )
     return row, total
 

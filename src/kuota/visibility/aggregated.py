@@ -17,7 +17,7 @@ from aiohttp import web
 from kuota.api.config.shapes import Configuration, InternalCertManagement
 from kuota.api.config.shapes import VisibilityServer as VisibilityServerConfig
 from kuota.engine.model import Struct
-from kuota.kube.access import Access, AccessReviews, UserInfo
+from kuota.kube.access import AccessRequest, AccessReviews, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import KubeError
@@ -107,7 +107,7 @@ class AggregatedServer:
             message = "the API server could not authorize the request"
             return _sent(failure(500, "InternalError", message))
 
-    async def allows(self, user: UserInfo, access: Access) -> bool:
+    async def allows(self, user: UserInfo, access: AccessRequest) -> bool:
         """Whether the API server grants the access."""
         return MASTERS in user.groups or await self._reviews.allows(user, access)
 
@@ -133,7 +133,7 @@ def _trust(context: ssl.SSLContext, proxy: FrontProxy) -> None:
         _log.warning("the authority of the API server is unusable: %s", error)
 
 
-def forbidden(user: UserInfo, access: Access) -> ApiResponse:
+def forbidden(user: UserInfo, access: AccessRequest) -> ApiResponse:
     what = access.path or "/".join(filter(None, (access.resource, access.subresource)))
     return failure(
         403, "Forbidden", f'User "{user.name}" cannot {access.verb} {what} {access.name}'.rstrip()

@@ -14,12 +14,12 @@ from kuota.engine.engine import Engine
 from kuota.engine.model import Struct
 
 from . import own_api, pending
-from .documents import Documents
+from .documents import GroupDocuments
 from .pending import (
     GROUP,
     SUBRESOURCE,
     VERSIONS,
-    Objects,
+    MetadataLookup,
     PageRequest,
     in_cluster_queue,
     in_local_queue,
@@ -29,7 +29,7 @@ from .responses import ApiResponse, failure, method_not_allowed, object_not_foun
 
 PREFIX = f"/apis/{GROUP}"
 
-_DOCUMENTS = Documents((pending.API, own_api.API))
+_DOCUMENTS = GroupDocuments((pending.API, own_api.API))
 
 
 class PendingPath(Struct):
@@ -44,7 +44,7 @@ class PendingPath(Struct):
 class VisibilityApi:
     """Responds with the engine's current state."""
 
-    def __init__(self, engine: Engine, objects: Objects) -> None:
+    def __init__(self, engine: Engine, objects: MetadataLookup) -> None:
         self._engine = engine
         self._objects = objects
 

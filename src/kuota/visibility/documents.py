@@ -62,7 +62,7 @@ def object_schema(**fields: Json) -> Json:
     return {"type": "object", "properties": fields}
 
 
-class Documents:
+class GroupDocuments:
     """The documents of these groups, which one server serves."""
 
     def __init__(self, served: tuple[ApiGroup, ...]) -> None:

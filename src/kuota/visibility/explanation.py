@@ -17,7 +17,7 @@ from kuota.engine.explanation import Explanation
 from kuota.engine.model import Instant
 from kuota.view.words import why_row
 
-from .pending import Objects
+from .pending import MetadataLookup
 from .responses import ApiResponse, method_not_allowed, object_not_found
 
 GROUP = "visibility.kuota.dev"
@@ -65,7 +65,7 @@ def parse_path(path: str) -> Key | None:
 class ExplanationApi:
     """Responds with the engine's current state."""
 
-    def __init__(self, engine: Engine, objects: Objects) -> None:
+    def __init__(self, engine: Engine, objects: MetadataLookup) -> None:
         self._engine = engine
         self._objects = objects
 

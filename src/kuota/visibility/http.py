@@ -6,7 +6,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from kuota.api.base import Key
-from kuota.kube.access import Access, UserInfo
+from kuota.kube.access import AccessRequest, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.resources import PODS, WORKLOADS
@@ -102,7 +102,7 @@ class VisibilityServer(AggregatedServer):
         return frozenset(name for name, may in zip(reviewed, allowed, strict=True) if may)
 
 
-def _access(request: web.BaseRequest) -> Access:
+def _access(request: web.BaseRequest) -> AccessRequest:
     path = request.rel_url.raw_path
     verb = request.method.lower() if request.method != "HEAD" else "get"
     key, subresource = explanation.parse_path(path), explanation.SUBRESOURCE
@@ -110,7 +110,7 @@ def _access(request: web.BaseRequest) -> Access:
     if remote is not None:
         key, subresource = remote.key, remote.subresource
     if key is not None:
-        return Access(
+        return AccessRequest(
             verb=verb,
             group=explanation.GROUP,
             version=explanation.VERSION,
@@ -121,8 +121,8 @@ def _access(request: web.BaseRequest) -> Access:
         )
     wanted = parse_path(path)
     if wanted is None:
-        return Access(verb=verb, path=path)
-    return Access(
+        return AccessRequest(verb=verb, path=path)
+    return AccessRequest(
         verb=verb,
         group=GROUP,
         version=wanted.version,
@@ -133,10 +133,10 @@ def _access(request: web.BaseRequest) -> Access:
     )
 
 
-def _reading_pods(wanted: RemotePath) -> Access:
+def _reading_pods(wanted: RemotePath) -> AccessRequest:
     """Reading pods of a namespace, or their logs."""
     of_log = wanted.subresource == remote_paths.LOG
-    return Access(
+    return AccessRequest(
         verb="get" if of_log else "list",
         version=PODS.version,
         resource=PODS.plural,
@@ -145,9 +145,9 @@ def _reading_pods(wanted: RemotePath) -> Access:
     )
 
 
-def _reading_workloads(namespace: str) -> Access:
+def _reading_workloads(namespace: str) -> AccessRequest:
     """Reading the Workloads of a namespace, or of all namespaces without one."""
-    return Access(
+    return AccessRequest(
         verb="get",
         group=WORKLOADS.group,
         version=WORKLOADS.version,

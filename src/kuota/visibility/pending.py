@@ -107,14 +107,14 @@ API = ApiGroup(
 """Kueue's visibility API."""
 
 
-class Objects(Protocol):
+class MetadataLookup(Protocol):
     """Access to stored objects."""
 
     def metadata(self, kind: str, key: Key) -> Json:
         """Return the metadata of a Workload; empty if it no longer exists."""
 
 
-def summary(line: Iterable[Position], objects: Objects, version: str) -> Json:
+def summary(line: Iterable[Position], objects: MetadataLookup, version: str) -> Json:
     """Return the summary of these positions."""
     return {
         "kind": KIND,
@@ -124,7 +124,7 @@ def summary(line: Iterable[Position], objects: Objects, version: str) -> Json:
     }
 
 
-def item(position: Position, objects: Objects) -> Json:
+def item(position: Position, objects: MetadataLookup) -> Json:
     """One PendingWorkload."""
     workload = position.workload
     return {

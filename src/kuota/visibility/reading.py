@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from kuota.api.base import Key
-from kuota.kube.access import Access
+from kuota.kube.access import AccessRequest
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, Forbidden, NotFound
 from kuota.view.plan import WhyRow
@@ -35,9 +35,9 @@ async def read_explanation(client: Client, key: Key) -> tuple[WhyRow | None, str
         return None, _note(error.message)
 
 
-def explanation_access(key: Key) -> Access:
+def explanation_access(key: Key) -> AccessRequest:
     """Return the access that reading the explanation of this workload requires."""
-    return Access(
+    return AccessRequest(
         verb="get",
         group=GROUP,
         version=VERSION,

@@ -25,7 +25,7 @@ FIRST_S = 2.0
 """How long the response to a request for a silent log is delayed, to notice errors."""
 
 
-class RemotePods(Protocol):
+class RemotePodSource(Protocol):
     """Reads from other clusters. Raises ApiError."""
 
     async def pods(self, key: Key) -> tuple[str, list[Json]]:
@@ -74,7 +74,7 @@ class LogStream:
 class RemotePodsApi:
     """Responds to authorized requests."""
 
-    def __init__(self, source: RemotePods) -> None:
+    def __init__(self, source: RemotePodSource) -> None:
         self._source = source
 
     async def answer(

@@ -12,20 +12,22 @@ from typing import Protocol
 from kuota.api.authors import with_author
 from kuota.api.base import Json
 from kuota.api.rules.report import child, elements
-from kuota.kube.access import Access, UserInfo
+from kuota.kube.access import AccessRequest, UserInfo
 from kuota.kube.resources import WORKLOADS
 
-from .review import Request
+from .review import AdmissionRequest
 
 
 class Authorizer(Protocol):
     """Knows what users may do."""
 
-    async def allows(self, user: UserInfo, access: Access) -> bool:
+    async def allows(self, user: UserInfo, access: AccessRequest) -> bool:
         """Whether the user has this access. Raises KubeError."""
 
 
-async def workload_with_author(workload: Json, request: Request, authorizer: Authorizer) -> Json:
+async def workload_with_author(
+    workload: Json, request: AdmissionRequest, authorizer: Authorizer
+) -> Json:
     """Return a new Workload with the name of its author. Raises KubeError.
 
     A controller copies the name from the job that owns the Workload. Controllers are those who may
@@ -40,8 +42,8 @@ async def workload_with_author(workload: Json, request: Request, authorizer: Aut
     return with_author(workload, user.name)
 
 
-def _writing_status(namespace: str) -> Access:
-    return Access(
+def _writing_status(namespace: str) -> AccessRequest:
+    return AccessRequest(
         verb="patch",
         group=WORKLOADS.group,
         version=WORKLOADS.version,

@@ -46,7 +46,7 @@ _PAUSE = Backoff(base=250, cap=30_000)
 _log = logging.getLogger(__name__)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The location of the certificate and its names: `hosts` are names besides the service's.
 
     `api_services` is set if the service serves an aggregated API instead of webhooks. `entry` is
@@ -78,13 +78,13 @@ class ManagedCertificate:
         self,
         client: Client,
         context: ssl.SSLContext,
-        settings: Settings | None = None,
+        settings: CertificateSettings | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.ready = asyncio.Event()
         self._client = client
         self._context = context
-        self._settings = settings or Settings()
+        self._settings = settings or CertificateSettings()
         self._clock = clock or SystemClock()
         self._shown: Chain | None = None
         self._changed = asyncio.Event()

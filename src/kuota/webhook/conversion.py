@@ -14,7 +14,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.convert import GROUP, VERSIONS, convert
 
-from .review import Unreadable
+from .review import InvalidReview
 
 V1 = "apiextensions.k8s.io/v1"
 
@@ -43,16 +43,16 @@ class Conversion:
     """One review. Each step of `steps` converts one object; then `answer` has the response."""
 
     def __init__(self, body: bytes) -> None:
-        """Decode the review; raises Unreadable."""
+        """Decode the review; raises InvalidReview."""
         try:
             review = _reviews.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Unreadable(f"the body is not a ConversionReview: {error}") from None
+            raise InvalidReview(f"the body is not a ConversionReview: {error}") from None
         if review.kind != "ConversionReview" or review.api_version != V1:
             said = f"{review.kind} in {review.api_version}"[:200]
-            raise Unreadable(f"expected a ConversionReview in {V1}, not {said}")
+            raise InvalidReview(f"expected a ConversionReview in {V1}, not {said}")
         if review.request is None or not review.request.uid:
-            raise Unreadable("the ConversionReview has no request with a uid")
+            raise InvalidReview("the ConversionReview has no request with a uid")
         self._request = review.request
         self._converted: list[msgspec.Raw] = []
         self._fault = ""
@@ -66,7 +66,7 @@ class Conversion:
                 yield
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._fault = f"an object cannot be decoded: {error}"
-        except Unreadable as error:
+        except InvalidReview as error:
             self._fault = str(error)
 
     def answer(self) -> bytes:
@@ -88,6 +88,6 @@ def _converted(raw: msgspec.Raw, wanted: str) -> msgspec.Raw:
     for each in (found, wanted):
         group, _, version = each.partition("/")
         if group != GROUP or version not in VERSIONS:
-            raise Unreadable(f"cannot convert from {found[:100]} to {wanted[:100]}")
+            raise InvalidReview(f"cannot convert from {found[:100]} to {wanted[:100]}")
     obj = msgspec.json.decode(raw)
     return msgspec.Raw(msgspec.json.encode(convert(obj, wanted.partition("/")[2])))

@@ -20,8 +20,8 @@ from .review import (
     CREATE,
     UNTOUCHED,
     UPDATE,
+    AdmissionRequest,
     AdmissionResponse,
-    Request,
     changed,
     expected,
     judged,
@@ -51,7 +51,7 @@ class JobReviews:
         self._environment = environment
 
     async def job_mutation(
-        self, kind: JobKind, operations: Container[str], request: Request
+        self, kind: JobKind, operations: Container[str], request: AdmissionRequest
     ) -> AdmissionResponse:
         """Return the defaults of a job, for these operations."""
         if request.operation not in operations or request.sub_resource:
@@ -66,7 +66,7 @@ class JobReviews:
             stored = with_author(stored, request.user_info.username)
         return changed(job, stored)
 
-    async def job_validation(self, kind: JobKind, request: Request) -> AdmissionResponse:
+    async def job_validation(self, kind: JobKind, request: AdmissionRequest) -> AdmissionResponse:
         """Return the faults of a new or changed job."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
@@ -78,7 +78,7 @@ class JobReviews:
         warnings = kind.warnings(job, old, owned=owned(job, self._config.owners))
         return judged(request, faults, [*warnings, *advice(job, self._environment)])
 
-    async def unqueued_validation(self, request: Request) -> AdmissionResponse:
+    async def unqueued_validation(self, request: AdmissionRequest) -> AdmissionResponse:
         """Return only warnings, for kinds that no controller queues."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
@@ -91,6 +91,8 @@ def _may_be_queued(kind: JobKind, job: Json, stored: Json) -> bool:
     return kind.queued and (now or not kind.held_from_creation)
 
 
-def _new_and_old(request: Request, api_version: str, kind: str) -> tuple[Json, Json | None]:
+def _new_and_old(
+    request: AdmissionRequest, api_version: str, kind: str
+) -> tuple[Json, Json | None]:
     new = expected(request.new(), api_version, kind)
     return new, expected(request.old(), api_version, kind) if request.operation == UPDATE else None

@@ -26,13 +26,13 @@ from .review import (
     CREATE,
     UNTOUCHED,
     UPDATE,
+    AdmissionRequest,
     AdmissionResponse,
-    Request,
-    Unreadable,
+    InvalidReview,
     changed,
     judged,
 )
-from .targets import Target
+from .targets import WebhookTarget
 
 _SHAPES: dict[str, dict[str, Any]] = {
     kueue.V1BETA2: dict(kueue.KINDS),
@@ -40,13 +40,15 @@ _SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def mutation(target: Target, request: Request, gates: Gates) -> AdmissionResponse:
-    """Return the defaults; raises Unreadable."""
+def mutation(target: WebhookTarget, request: AdmissionRequest, gates: Gates) -> AdmissionResponse:
+    """Return the defaults; raises InvalidReview."""
     created = defaulted(target, request, gates)
     return changed(*created) if created is not None else UNTOUCHED
 
 
-def defaulted(target: Target, request: Request, gates: Gates) -> tuple[Json, Json] | None:
+def defaulted(
+    target: WebhookTarget, request: AdmissionRequest, gates: Gates
+) -> tuple[Json, Json] | None:
     """Return a new object, and the same with defaults; None for other requests."""
     if request.operation != CREATE or request.sub_resource:
         return None
@@ -55,9 +57,9 @@ def defaulted(target: Target, request: Request, gates: Gates) -> tuple[Json, Jso
 
 
 def validation(
-    target: Target, request: Request, gates: Gates, *, authors: bool = False
+    target: WebhookTarget, request: AdmissionRequest, gates: Gates, *, authors: bool = False
 ) -> AdmissionResponse:
-    """Return the faults of a new or changed object, including its status; raises Unreadable.
+    """Return the faults of a new or changed object, including its status; raises InvalidReview.
 
     With `authors`, the name of the author cannot be changed.
     """
@@ -83,15 +85,15 @@ def _current(obj: Json) -> Json:
     return obj if obj["apiVersion"] == kueue.V1BETA2 else schema_defaulted(convert(obj, "v1beta2"))
 
 
-def _read(target: Target, obj: Json) -> Json:
+def _read(target: WebhookTarget, obj: Json) -> Json:
     """Decode the object if it is of the expected kind."""
     kind, version = obj.get("kind"), obj.get("apiVersion")
     shapes = _SHAPES.get(version) if isinstance(version, str) else None
     if kind != target.kind or shapes is None:
         said = f"{kind} in {version}"[:200]
-        raise Unreadable(f"expected {target.kind} in {target.group}, not {said}")
+        raise InvalidReview(f"expected {target.kind} in {target.group}, not {said}")
     try:
         msgspec.convert(obj, shapes[target.kind])
     except (msgspec.ValidationError, RecursionError) as error:
-        raise Unreadable(f"the {target.kind} cannot be read: {error}") from None
+        raise InvalidReview(f"the {target.kind} cannot be read: {error}") from None
     return obj

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kuota.api.base import Json
 from kuota.api.rules.pod import SUSPENDING_PARENT
 
-from .targets import Target, targets
+from .targets import WebhookTarget, targets
 
 NAMESPACE = "kueue-system"
 SERVICE = "kueue-webhook-service"
@@ -79,7 +79,7 @@ def _elsewhere(namespace: str) -> Json:
     return {"matchExpressions": [own]}
 
 
-def _entry(letter: str, target: Target, client: Json, selector: Json) -> Json:
+def _entry(letter: str, target: WebhookTarget, client: Json, selector: Json) -> Json:
     entry: Json = {
         "name": f"{letter}{target.kind.lower()}.kb.io",
         "admissionReviewVersions": ["v1"],
@@ -92,17 +92,17 @@ def _entry(letter: str, target: Target, client: Json, selector: Json) -> Json:
     return entry | ({"namespaceSelector": selector} if target.framework else {})
 
 
-def _mutated(target: Target, reinvocation: str) -> Json:
+def _mutated(target: WebhookTarget, reinvocation: str) -> Json:
     policy = {"reinvocationPolicy": reinvocation} if reinvocation else {}
     return policy | {"rules": [_rule(target, target.mutated_on, [target.plural])]}
 
 
-def _validated(target: Target) -> Json:
+def _validated(target: WebhookTarget) -> Json:
     below = [f"{target.plural}/{each}" for each in target.subresources]
     return {"rules": [_rule(target, _CHECKED_ON, [target.plural, *below])]}
 
 
-def _rule(target: Target, operations: tuple[str, ...], resources: list[str]) -> Json:
+def _rule(target: WebhookTarget, operations: tuple[str, ...], resources: list[str]) -> Json:
     return {
         "apiGroups": [target.group],
         "apiVersions": [target.version],

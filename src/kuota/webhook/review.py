@@ -2,7 +2,7 @@
 """AdmissionReview: requests of an API server and their responses.
 
 A rejection is Forbidden, as in Kueue, with every fault as a cause. A malformed review is
-`Unreadable`; an invalid object in a valid review gets a response.
+`InvalidReview`; an invalid object in a valid review gets a response.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ _NOTHING = msgspec.Raw(b"null")
 _LONGEST_MESSAGE = 8192
 
 
-class Unreadable(ValueError):
+class InvalidReview(ValueError):
     """The body is not a valid review. The message says why."""
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ReviewedKind(msgspec.Struct, frozen=True):
     group: str = ""
     version: str = ""
     kind: str = ""
 
 
-class User(msgspec.Struct, frozen=True):
+class RequestUser(msgspec.Struct, frozen=True):
     """Who sent the write, as the API server knows it."""
 
     username: str = ""
@@ -86,11 +86,11 @@ class User(msgspec.Struct, frozen=True):
     extra: dict[str, list[str] | None] | None = None
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One attempted write. Objects are decoded only when needed."""
 
     uid: str
-    kind: Kind = Kind()
+    kind: ReviewedKind = ReviewedKind()
     operation: str = ""
     sub_resource: str = ""
     name: str = ""
@@ -98,21 +98,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     object: msgspec.Raw = _NOTHING
     old_object: msgspec.Raw = _NOTHING
     dry_run: bool = False
-    user_info: User = User()
+    user_info: RequestUser = RequestUser()
 
     def new(self) -> Json:
-        """Decode the new object; raises Unreadable."""
+        """Decode the new object; raises InvalidReview."""
         return _object(self.object, "object")
 
     def old(self) -> Json:
-        """Decode the stored object; raises Unreadable."""
+        """Decode the stored object; raises InvalidReview."""
         return _object(self.old_object, "oldObject")
 
 
 class _Review(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    request: Request | None = None
+    request: AdmissionRequest | None = None
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,21 +128,21 @@ UNTOUCHED = AdmissionResponse()
 _decoder = msgspec.json.Decoder(_Review)
 
 
-def request_of(body: bytes) -> Request:
-    """Decode the request of a review; raises Unreadable."""
+def request_of(body: bytes) -> AdmissionRequest:
+    """Decode the request of a review; raises InvalidReview."""
     try:
         review = _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"the body is not an AdmissionReview: {error}") from None
+        raise InvalidReview(f"the body is not an AdmissionReview: {error}") from None
     if review.kind != "AdmissionReview" or review.api_version != V1:
         said = f"{review.kind} in {review.api_version}"[:200]
-        raise Unreadable(f"expected an AdmissionReview in {V1}, not {said}; send that version")
+        raise InvalidReview(f"expected an AdmissionReview in {V1}, not {said}; send that version")
     if review.request is None or not review.request.uid:
-        raise Unreadable("the AdmissionReview has no request with a uid")
+        raise InvalidReview("the AdmissionReview has no request with a uid")
     return review.request
 
 
-def answer(request: Request, verdict: AdmissionResponse) -> bytes:
+def answer(request: AdmissionRequest, verdict: AdmissionResponse) -> bytes:
     """Return the review with its response."""
     response: Json = {"uid": request.uid, "allowed": verdict.status is None}
     if verdict.status is not None:
@@ -162,7 +162,7 @@ def changed(before: Json, after: Json) -> AdmissionResponse:
 
 
 def judged(
-    request: Request, faults: Sequence[FieldError], warnings: Sequence[FieldError] = ()
+    request: AdmissionRequest, faults: Sequence[FieldError], warnings: Sequence[FieldError] = ()
 ) -> AdmissionResponse:
     """Return a response that rejects the write for these faults, or allows it without any."""
     said = tuple(map(str, warnings[:MOST_CAUSES]))
@@ -189,14 +189,14 @@ def failure(code: int, reason: str, message: str) -> Json:
 
 
 def expected(obj: Json, api_version: str, kind: str) -> Json:
-    """Return the object if it is of the expected kind; raises Unreadable."""
+    """Return the object if it is of the expected kind; raises InvalidReview."""
     if obj.get("kind") != kind or obj.get("apiVersion") != api_version:
         said = f"{obj.get('kind')} in {obj.get('apiVersion')}"[:200]
-        raise Unreadable(f"expected {kind} in {api_version}, not {said}")
+        raise InvalidReview(f"expected {kind} in {api_version}, not {said}")
     return obj
 
 
-def _details(request: Request) -> Json:
+def _details(request: AdmissionRequest) -> Json:
     parts = {"name": request.name, "group": request.kind.group, "kind": request.kind.kind}
     return {key: value for key, value in parts.items() if value}
 
@@ -211,7 +211,7 @@ def _object(raw: msgspec.Raw, name: str) -> Json:
     try:
         found = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"{name} of the request is not JSON: {error}") from None
+        raise InvalidReview(f"{name} of the request is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise Unreadable(f"the request has no {name}")
+        raise InvalidReview(f"the request has no {name}")
     return found

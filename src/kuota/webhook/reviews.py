@@ -25,20 +25,20 @@ from .jobs import JobReviews
 from .lookup import Lookup
 from .review import (
     UNTOUCHED,
+    AdmissionRequest,
     AdmissionResponse,
-    Request,
-    Unreadable,
+    InvalidReview,
     answer,
     changed,
     rejected,
     request_of,
 )
-from .targets import JOBS, KUEUE, Target
+from .targets import JOBS, KUEUE, WebhookTarget
 
-Judge = Callable[[Request], Awaitable[AdmissionResponse]]
+Judge = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
-class Reviews:
+class AdmissionReviews:
     """Responds to admission reviews at the paths of Kueue's configurations.
 
     With an authorizer, the authors of jobs are recorded.
@@ -69,16 +69,16 @@ class Reviews:
         return path in self._judges
 
     async def answer(self, path: str, body: bytes) -> bytes:
-        """Return the response to a review at this path; raises Unreadable, and KeyError."""
+        """Return the response to a review at this path; raises InvalidReview, and KeyError."""
         judge = self._judges[path]
         request = request_of(body)
         return answer(request, await _verdict(judge, request))
 
 
-async def _verdict(judge: Judge, request: Request) -> AdmissionResponse:
+async def _verdict(judge: Judge, request: AdmissionRequest) -> AdmissionResponse:
     try:
         return await judge(request)
-    except Unreadable as error:
+    except InvalidReview as error:
         return rejected(400, "BadRequest", str(error))
     except KubeError as error:
         return rejected(500, "InternalError", f"a referenced object cannot be read: {error}")
@@ -109,7 +109,7 @@ def _workload_judges(gates: Gates, authorizer: Authorizer) -> dict[str, Judge]:
 
 
 async def _authored_workload(
-    target: Target, gates: Gates, authorizer: Authorizer, request: Request
+    target: WebhookTarget, gates: Gates, authorizer: Authorizer, request: AdmissionRequest
 ) -> AdmissionResponse:
     created = kueue_kinds.defaulted(target, request, gates)
     if created is None:
@@ -119,10 +119,10 @@ async def _authored_workload(
 
 
 async def _at_once(
-    judge: Callable[[Target, Request, Gates], AdmissionResponse],
-    target: Target,
+    judge: Callable[[WebhookTarget, AdmissionRequest, Gates], AdmissionResponse],
+    target: WebhookTarget,
     gates: Gates,
-    request: Request,
+    request: AdmissionRequest,
 ) -> AdmissionResponse:
     return judge(target, request, gates)
 
@@ -141,5 +141,5 @@ def _job_judges(jobs: JobReviews, lifecycle: LifecycleConfig) -> dict[str, Judge
     return found
 
 
-async def _untouched(request: Request) -> AdmissionResponse:
+async def _untouched(request: AdmissionRequest) -> AdmissionResponse:
     return UNTOUCHED

@@ -22,8 +22,8 @@ from kuota.listening import Listeners
 from .authors import Authorizer
 from .conversion import Conversion
 from .lookup import Lookup
-from .review import Unreadable, failure
-from .reviews import Reviews
+from .review import InvalidReview, failure
+from .reviews import AdmissionReviews
 from .targets import CONVERSION_PATH
 
 MOST_BYTES = 16 << 20
@@ -50,7 +50,9 @@ class Webhooks:
         node_labels: Names | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        self._reviews = Reviews(lookup, config, gates, topology_levels, node_labels, authorizer)
+        self._reviews = AdmissionReviews(
+            lookup, config, gates, topology_levels, node_labels, authorizer
+        )
         self._listeners = Listeners(
             self._respond, request_factory=_request, handler_cancellation=True
         )
@@ -80,7 +82,7 @@ class Webhooks:
             if path == CONVERSION_PATH:
                 return _json(200, await _conversion(body))
             return _json(200, await self._reviews.answer(path, body))
-        except Unreadable as error:
+        except InvalidReview as error:
             return _status(400, "BadRequest", str(error))
 
 

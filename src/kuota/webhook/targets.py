@@ -17,7 +17,7 @@ CONVERSION_PATH = "/convert"
 _SERVING = ("deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
     """One kind with a webhook. `framework` is its job integration, "" for Kueue's own kinds.
 
     An `implied` integration is enabled only because others require it: of its objects, only those
@@ -51,13 +51,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 KUEUE = (
-    Target(group=GROUP, version="v1beta2", kind="ClusterQueue"),
-    Target(group=GROUP, version="v1beta2", kind="Cohort", mutated_on=()),
-    Target(group=GROUP, version="v1beta2", kind="ResourceFlavor"),
-    Target(group=GROUP, version="v1beta2", kind="Workload", subresources=("status",)),
+    WebhookTarget(group=GROUP, version="v1beta2", kind="ClusterQueue"),
+    WebhookTarget(group=GROUP, version="v1beta2", kind="Cohort", mutated_on=()),
+    WebhookTarget(group=GROUP, version="v1beta2", kind="ResourceFlavor"),
+    WebhookTarget(group=GROUP, version="v1beta2", kind="Workload", subresources=("status",)),
 )
 JOBS = tuple(
-    Target(
+    WebhookTarget(
         group=each.group,
         version=each.version,
         kind=each.kind,
@@ -68,7 +68,7 @@ JOBS = tuple(
 )
 
 
-def targets(frameworks: Iterable[str] | None = None) -> Iterator[Target]:
+def targets(frameworks: Iterable[str] | None = None) -> Iterator[WebhookTarget]:
     """Return Kueue's kinds and the kinds of these job integrations, by default of all.
 
     Integrations that they require are included. Raises ValueError for an unknown integration.

@@ -15,7 +15,7 @@ from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import owners_of
 from kuota.bridge.jobs.composable import composed
 from kuota.bridge.jobs.pod_group import PodGroup
-from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
+from kuota.bridge.lifecycle_view import JobPassInput, LifecycleConfig
 
 NOON = 1_767_268_800.0
 PREFIX = "kueue.x-k8s.io/"
@@ -60,7 +60,7 @@ def passed(*pods: Json, workload: Json | None = None, gates: Gates | None = None
     config = replace(CONFIG, gates=gates or Gates())
     job = composed(GROUP, KEY, pods, config.gates, NOON) if pods else None
     stored = (StoredWorkload.of(workload),) if workload is not None else ()
-    view = JobView(key=KEY, kind=GROUP, job=job, workloads=stored, namespace={}, config=config)
+    view = JobPassInput(key=KEY, kind=GROUP, job=job, workloads=stored, namespace={}, config=config)
     return reconcile_job(view, NOON)
 
 

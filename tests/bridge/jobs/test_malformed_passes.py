@@ -24,7 +24,7 @@ from kuota.bridge.jobs.ancestor import owners_of
 from kuota.bridge.jobs.fields import put
 from kuota.bridge.jobs.kind import JobKind, resolved
 from kuota.bridge.jobs.registry import JOB
-from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
+from kuota.bridge.lifecycle_view import JobPassInput, LifecycleConfig
 
 KINDS: dict[str, JobKind] = BY_NAME | {"Job": JOB}
 BATCH: Json = {
@@ -61,7 +61,7 @@ def stored(kind: JobKind, job: Json, *conditions: Json) -> StoredWorkload:
 
 
 def passed(kind: JobKind, job: Json, *workloads: StoredWorkload) -> PassResult:
-    view = JobView(
+    view = JobPassInput(
         key=Key("ml", "j"),
         kind=kind,
         job=resolved(kind, job, lambda _kind, _key: RUNTIME),

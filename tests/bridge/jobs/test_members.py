@@ -15,7 +15,7 @@ from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.composable import composed
 from kuota.bridge.jobs.members import Members, identity_of
 from kuota.bridge.jobs.pod_group_members import PodTraits
-from kuota.bridge.lifecycle_view import JobView
+from kuota.bridge.lifecycle_view import JobPassInput
 
 SIZE = 50
 
@@ -46,7 +46,7 @@ class Group:
 
 def passed(job: Json | None, workload: Json | None) -> PassResult:
     found = (StoredWorkload.of(workload),) if workload is not None else ()
-    view = JobView(key=KEY, kind=GROUP, job=job, workloads=found, namespace={}, config=CONFIG)
+    view = JobPassInput(key=KEY, kind=GROUP, job=job, workloads=found, namespace={}, config=CONFIG)
     return reconcile_job(view, NOON)
 
 

@@ -15,7 +15,7 @@ from kuota.bridge.job_pass.job_pass import JobPass
 from kuota.bridge.job_pass.steps import stop_evicted as evict
 from kuota.bridge.jobs.composable import composed, members_of
 from kuota.bridge.jobs.pod_group import PodGroup
-from kuota.bridge.lifecycle_view import JobView
+from kuota.bridge.lifecycle_view import JobPassInput
 
 
 def deleted(result: PassResult) -> list[str]:
@@ -177,7 +177,9 @@ def test_a_member_that_cannot_be_read_does_not_prevent_the_deletion_of_the_other
     del pods["b"]
     members_of(job)._read = lambda key: pods.get(key.name)
     config = replace(CONFIG, retain_deactivated_s=0.0)
-    job_pass = JobPass(JobView(key=KEY, kind=GROUP, job=job, namespace={}, config=config), NOON)
+    job_pass = JobPass(
+        JobPassInput(key=KEY, kind=GROUP, job=job, namespace={}, config=config), NOON
+    )
     job_pass.workload = StoredWorkload.of(made)
     assert evict(job_pass)
     assert {"a"} == set(deleted(job_pass.done()))

@@ -11,7 +11,7 @@ from kuota.api.gates import DEFAULT_GATES
 from kuota.api.rules import job, pod
 from kuota.bridge.jobs.job_set import JobSet
 from kuota.bridge.jobs.kind import JobKind
-from kuota.bridge.jobs.registry import BUILT_IN, Registry
+from kuota.bridge.jobs.registry import BUILT_IN, JobKindRegistry
 
 PREFIX = "kueue.x-k8s.io/"
 ELASTIC = f"metadata.annotations[{PREFIX}elastic-job]"
@@ -63,6 +63,6 @@ def test_the_features_of_each_kind_are_those_of_kueue(kind: JobKind) -> None:
 
 
 def test_the_rules_of_jobs_and_pods_assume_what_their_kinds_support() -> None:
-    kinds = Registry()
+    kinds = JobKindRegistry()
     assert job.SUPPORTED == kinds.kind(("batch", "Job")).supported
     assert pod.SUPPORTED == kinds.kind(("", "Pod")).supported

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kuota.cli.screen import keys
-from kuota.cli.screen.navigation import Navigation, Order, Page, Selection
+from kuota.cli.screen.navigation import Navigation, Order, ScreenPage, SelectedRow
 
 ROWS = ("", "a", "a", "b", "c")
 
@@ -17,23 +17,23 @@ def pressed(nav: Navigation, *names: str, ids: tuple[str, ...] = ROWS) -> Naviga
 
 def test_enter_opens_and_escape_returns() -> None:
     nav = pressed(Navigation(), keys.DOWN, keys.ENTER)
-    assert (Page.QUEUE, "a") == (nav.page, nav.opened[Page.QUEUE])
+    assert (ScreenPage.QUEUE, "a") == (nav.page, nav.opened[ScreenPage.QUEUE])
     pressed(nav, keys.ENTER, ids=("ns/w",))
-    assert (Page.JOB, "ns/w") == (nav.page, nav.opened[Page.JOB])
+    assert (ScreenPage.JOB, "ns/w") == (nav.page, nav.opened[ScreenPage.JOB])
     pressed(nav, "l", ids=("", "", "pod-1", "pod-2"))
-    assert (Page.LOG, "pod-2") == (nav.page, nav.opened[Page.LOG])
+    assert (ScreenPage.LOG, "pod-2") == (nav.page, nav.opened[ScreenPage.LOG])
     pressed(nav, keys.ESCAPE, keys.ESCAPE, keys.ESCAPE, ids=())
-    assert Page.QUOTA is nav.page
+    assert ScreenPage.QUOTA is nav.page
 
 
 def test_a_row_without_an_id_opens_nothing() -> None:
-    assert Page.QUOTA is pressed(Navigation(), keys.ENTER).page
-    assert Page.QUOTA is pressed(Navigation(), keys.ENTER, ids=()).page
+    assert ScreenPage.QUOTA is pressed(Navigation(), keys.ENTER).page
+    assert ScreenPage.QUOTA is pressed(Navigation(), keys.ENTER, ids=()).page
 
 
 def test_the_filter_takes_every_key_until_enter() -> None:
     nav = pressed(Navigation(), "/", "q", "2", keys.UP, keys.BACKSPACE, "x")
-    assert (True, "qx", Page.QUOTA) == (nav.editing, nav.filter, nav.page)
+    assert (True, "qx", ScreenPage.QUOTA) == (nav.editing, nav.filter, nav.page)
     pressed(nav, keys.ENTER)
     assert (False, "qx") == (nav.editing, nav.filter)
     pressed(nav, keys.ESCAPE)
@@ -58,7 +58,7 @@ def test_q_quits() -> None:
 
 
 def test_the_selection_stays_on_its_object() -> None:
-    selection = Selection()
+    selection = SelectedRow()
     selection.move_to(3, ROWS)
     selection.follow(("b", "", "a"))
     assert 0 == selection.index
@@ -69,14 +69,14 @@ def test_the_selection_stays_on_its_object() -> None:
 
 
 def test_the_selection_moves_among_rows_of_one_object() -> None:
-    selection = Selection()
+    selection = SelectedRow()
     selection.move_to(2, ROWS)
     selection.follow(ROWS)
     assert 2 == selection.index
 
 
 def test_the_window_follows_the_selection_and_has_no_empty_lines() -> None:
-    selection = Selection()
+    selection = SelectedRow()
     ids = [str(each) for each in range(100)]
     selection.move_to(50, ids)
     selection.scroll(10, len(ids))

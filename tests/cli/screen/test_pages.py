@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kuota.cli.safe_console import SafeConsole
-from kuota.cli.screen.content import Content
+from kuota.cli.screen.content import ScreenContent
 from kuota.cli.screen.frame import frame, help_content
 from kuota.cli.screen.job_page import gone_content, job_content, log_content
 from kuota.cli.screen.jobs_page import jobs_content, queue_content
-from kuota.cli.screen.navigation import Navigation, Order, Page
+from kuota.cli.screen.navigation import Navigation, Order, ScreenPage
 from kuota.cli.screen.quota_page import bar, queues_content, tree_content
 from kuota.dashboard.shapes import (
     Amount,
@@ -22,8 +22,8 @@ from kuota.dashboard.shapes import (
     PodRow,
     QuotaCell,
     Ref,
-    Step,
     TimelineEntry,
+    TimelineStep,
     TreeModel,
     TreeNode,
     WorkloadModel,
@@ -35,7 +35,7 @@ from kuota.view.workload_state import LiveState
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
 
-def screen(content: Content, nav: Navigation | None = None, width: int = 120) -> list[str]:
+def screen(content: ScreenContent, nav: Navigation | None = None, width: int = 120) -> list[str]:
     """The lines of the terminal, which is 12 lines high."""
     file = io.StringIO()
     console = SafeConsole(file=file, width=width, height=12, legacy_windows=False)
@@ -123,7 +123,7 @@ def test_jobs_are_filtered_and_sorted() -> None:
         job("c", LiveState.SUCCEEDED, user="ada"),
     ]
     nav = Navigation()
-    nav.page = Page.JOBS
+    nav.page = ScreenPage.JOBS
     assert ["team/job-b", "team/job-a", "team/job-c"] == ids(rows, nav)
     nav.order = Order.NAME
     assert ["team/job-a", "team/job-b", "team/job-c"] == ids(rows, nav)
@@ -131,7 +131,7 @@ def test_jobs_are_filtered_and_sorted() -> None:
     assert ["team/job-c", "team/job-b", "team/job-a"] == ids(rows, nav)
     nav.finished = False
     assert ["team/job-b", "team/job-a"] == ids(rows, nav)
-    nav.filters[Page.JOBS] = "NEEDED team"
+    nav.filters[ScreenPage.JOBS] = "NEEDED team"
     assert ["team/job-a"] == ids(rows, nav)
 
 
@@ -142,7 +142,7 @@ def ids(rows: list[WorkloadRow], nav: Navigation) -> list[str]:
 def test_a_narrow_screen_shows_fewer_columns_and_never_wraps() -> None:
     rows = [job("a", why="a very long explanation " * 10)]
     nav = Navigation()
-    nav.page = Page.JOBS
+    nav.page = ScreenPage.JOBS
     wide = screen(jobs_content(rows, nav, NOW), nav)
     narrow = screen(jobs_content(rows, nav, NOW), nav, width=60)
     assert "PRIORITY" in wide[2]
@@ -154,7 +154,7 @@ def test_a_narrow_screen_shows_fewer_columns_and_never_wraps() -> None:
 def test_only_visible_rows_are_drawn() -> None:
     rows = [job(f"{each:04}", order=f"{each:04}") for each in range(5000)]
     nav = Navigation()
-    nav.page = Page.QUEUE
+    nav.page = ScreenPage.QUEUE
     content = queue_content("ml", rows, "", NOW, 0)
     nav.selection.move_to(4999, [each.id for each in content.rows])
     lines = screen(content, nav)
@@ -171,7 +171,7 @@ def test_positions_are_unknown_if_workloads_are_hidden() -> None:
 def test_a_job_has_its_timeline_what_would_help_and_its_pods() -> None:
     preempted = TimelineEntry(
         time="2026-11-16T08:30:00Z",
-        step=Step.PREEMPTED,
+        step=TimelineStep.PREEMPTED,
         text="preempted",
         by=Ref(kind="Workload", name="urgent", namespace="other"),
         count=2,
@@ -194,7 +194,7 @@ def test_a_job_has_its_timeline_what_would_help_and_its_pods() -> None:
 
 def test_a_log_shows_its_end_and_what_matches_the_filter() -> None:
     nav = Navigation()
-    nav.page = Page.LOG
+    nav.page = ScreenPage.LOG
     lines = [f"step {each}" for each in range(100)]
     shown = screen(log_content("p", lines, "", "followed"), nav)
     assert "step 99" in shown
@@ -207,7 +207,7 @@ def test_a_log_shows_its_end_and_what_matches_the_filter() -> None:
 def test_texts_of_others_do_not_control_the_terminal() -> None:
     evil = "\x1b[2J\x1b]0;owned\x07[red]"
     nav = Navigation()
-    nav.page = Page.JOBS
+    nav.page = ScreenPage.JOBS
     text = "\n".join(screen(jobs_content([job("a", why=evil)], nav, NOW), nav))
     assert "\x1b]" not in text
     assert "\x1b[2J" not in text

@@ -29,7 +29,7 @@ from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle import reconcile_workload
 from kuota.bridge.lifecycle_checks import listed_checks, synced_checks
 from kuota.bridge.lifecycle_reserved import not_ready
-from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
+from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadPassInput
 from kuota.bridge.queue_status import cluster_queue_patch, wanted_finalizers
 from kuota.engine import model
 from kuota.engine.engine import Engine
@@ -143,7 +143,7 @@ def _readiness(given: Json | None, config: LifecycleConfig) -> LifecycleConfig:
     )
 
 
-def _view(run: Run, workload: Json) -> tuple[WorkloadView, Engine]:
+def _view(run: Run, workload: Json) -> tuple[WorkloadPassInput, Engine]:
     """What the test's caches would say: the queues it was given, and nothing of flavors."""
     stored, config = StoredWorkload.of(workload), _lifecycle_config(run)
     queue = cluster_queue(run.inputs["cq"]) if run.inputs.get("cq") else None
@@ -154,7 +154,7 @@ def _view(run: Run, workload: Json) -> tuple[WorkloadView, Engine]:
     accounting = msgspec.structs.replace(accounting, devices=_devices(objects))
     counted = inbound_workload(stored.obj, accounting)
     same(run.expected.get("wantDRAResourceTotal") or 0, _charged_devices(counted))
-    view = WorkloadView(
+    view = WorkloadPassInput(
         stored=stored,
         config=config,
         local_queue=local,

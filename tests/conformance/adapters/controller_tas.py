@@ -33,7 +33,7 @@ from kuota.bridge.node_failures import (
 )
 from kuota.bridge.workload_pods import workload_pod
 from kuota.control.cluster_cache import ClusterCache, followed
-from kuota.control.effects import Sender
+from kuota.control.effects import EffectSender
 from kuota.control.node_failures import NodeFailures
 from kuota.control.ungater import Ungater
 from kuota.kube.errors import KubeError
@@ -108,7 +108,7 @@ def _taints(node: Json) -> list[Json]:
 def _driven(
     run: Run,
     objects: Iterable[Json],
-    act: Callable[[FailingApi, ClusterCache, Sender], Awaitable[T]],
+    act: Callable[[FailingApi, ClusterCache, EffectSender], Awaitable[T]],
 ) -> T:
     """Return what `act` returns with caches of these objects."""
 
@@ -118,7 +118,7 @@ def _driven(
         api = FailingApi(clock)
         await api.hold(objects)
         world = ClusterCache(api, clock, [], gates=gates_of(run))
-        sender = Sender(api, world, EventRecorder(api, "test", clock=clock))
+        sender = EffectSender(api, world, EventRecorder(api, "test", clock=clock))
         following = asyncio.create_task(followed(world))
         try:
             # A flavor with a topology makes them needed.
@@ -148,7 +148,7 @@ def ungated(run: Run) -> None:
     workloads = whole(run.inputs["workloads"])
     unknown = bool(whole(run.expected["expectUIDs"]))
 
-    async def act(api: FailingApi, world: ClusterCache, sender: Sender) -> str | None:
+    async def act(api: FailingApi, world: ClusterCache, sender: EffectSender) -> str | None:
         ungater = Ungater(api, world, sender, VirtualClock(), gates_of(run))
         await _observing(ungater)
         if unknown:
@@ -231,7 +231,7 @@ def node_failures(run: Run) -> None:
     check(bool(shared["nodeName"] and shared["testStartTime"]), "the record names both")
 
     async def act(
-        api: FailingApi, world: ClusterCache, sender: Sender
+        api: FailingApi, world: ClusterCache, sender: EffectSender
     ) -> tuple[Json, float | None, bool]:
         clock = VirtualClock()
         controller = NodeFailures(api, world, sender, clock, gates_of(run))

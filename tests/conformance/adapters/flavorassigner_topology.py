@@ -8,7 +8,7 @@ from conformance.adapters.flavorassigner import assigned
 from conformance.case import Json, Run, same
 from conformance.recorder import convert, whole
 from conformance.registry import suite
-from kuota.api.topology_codec import Domain, compact
+from kuota.api.topology_codec import AssignedDomain, compact
 from kuota.api.workload import Admission
 from kuota.engine.model import PodSetReservation, Reservation
 from kuota.engine.usage import added_places, usage_of
@@ -71,7 +71,7 @@ def net_places(run: Run) -> None:
 
 def _placed(given: Json) -> PodSetReservation:
     placed = given["topologyAssignment"]
-    domains = [Domain(list(each["values"]), each["count"]) for each in placed["domains"]]
+    domains = [AssignedDomain(list(each["values"]), each["count"]) for each in placed["domains"]]
     return PodSetReservation(
         name=given["name"],
         flavors={name: each["name"] for name, each in given["flavors"].items()},

@@ -10,7 +10,7 @@ from kuota.api.rules.job_common import Supported, common_faults, common_update_f
 from kuota.api.rules.topology import topology_faults
 from kuota.bridge.jobs.ancestor import Owners, owned
 from kuota.bridge.jobs.job_webhook import faults_of
-from kuota.bridge.jobs.registry import JOB, Registry
+from kuota.bridge.jobs.registry import JOB, JobKindRegistry
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from ..case import Run, check, refused
@@ -66,7 +66,7 @@ def common_create(run: Run) -> None:
     gvk = whole(run.inputs["gvk"])
     named = {"apiVersion": f"{gvk['Group']}/{gvk['Version']}", "kind": gvk["Kind"]}
     job: Json = whole(run.inputs["job"]) | named
-    kind = Registry().get((gvk["Group"], gvk["Kind"]))
+    kind = JobKindRegistry().get((gvk["Group"], gvk["Kind"]))
     supported = kind.supported if kind is not None else Supported()
     agree(run.expected["wantErr"], list(common_faults(job, _gates(run), supported)))
 

@@ -26,7 +26,7 @@ from kuota.bridge.jobs.kind import JobKind, key_of
 from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.pod_group import PodGroup
 from kuota.bridge.jobs.pod_group_workload import INVALID_GROUP
-from kuota.bridge.lifecycle_view import JobView
+from kuota.bridge.lifecycle_view import JobPassInput
 
 POD, GROUP = PodKind(), PodGroup()
 _GROUP_PREFIX = "group/"
@@ -65,7 +65,7 @@ def _workloads(run: Run) -> list[Json]:
     return listed
 
 
-def _view(run: Run, pods: list[Json], workloads: list[Json], around: list[Json]) -> JobView:
+def _view(run: Run, pods: list[Json], workloads: list[Json], around: list[Json]) -> JobPassInput:
     gates, kind = gates_of(run), cast(JobKind, POD)
     config = replace(rules_of(run), owners=owners_of(["pod"]))
     named = run.inputs.get("reconcileKey")
@@ -99,7 +99,7 @@ def _job(kind: JobKind, key: Key, pods: list[Json], gates: Gates, run: Run) -> J
     return composed(GROUP, key, members, gates, run.now, stale=stale)
 
 
-def _with_group_workload(view: JobView, workloads: list[Json]) -> JobView:
+def _with_group_workload(view: JobPassInput, workloads: list[Json]) -> JobPassInput:
     named = [StoredWorkload.of(e) for e in workloads if e["metadata"]["name"] == view.key.name]
     owned = view.job is not None or all(GROUP.owns(e, view.config.gates) for e in named)
     return replace(view, workloads=tuple(named) if owned else ())

@@ -10,14 +10,14 @@ from conformance.recorder import convert, whole
 from conformance.registry import suite
 from kuota.api import core
 from kuota.api.gates import Gate
-from kuota.api.topology_codec import Domain as Placed
+from kuota.api.topology_codec import AssignedDomain as Placed
 from kuota.api.workload import TopologyAssignment, TopologyRequest, Workload
 from kuota.bridge import inbound_nodes
 from kuota.bridge.admission import owned_by_pod
 from kuota.engine.topology.assignment import LeafAssignment, read
 from kuota.engine.topology.cluster import ClusterCapacity
 from kuota.engine.topology.nodes import NodeExclusion
-from kuota.engine.topology.place import Outcome, Placer, PodSetRequest
+from kuota.engine.topology.place import Outcome, Placer, PodsToPlace
 from kuota.engine.topology.placement_failure import PlacementFailure, PlacementFailureCause
 from kuota.engine.topology.workload import place, replace_node
 
@@ -83,7 +83,7 @@ def _placer(run: Run, made: ClusterCapacity) -> Placer:
     return Placer(made.flavors[FLAVOR], on, assumed=assumed)
 
 
-def _request(pod_set: Json) -> PodSetRequest:
+def _request(pod_set: Json) -> PodsToPlace:
     asked = pod_set.get("topologyRequest")
     previous = pod_set.get("previousAssignment")
     affinity = pod_set.get("nodeAffinity")
@@ -92,7 +92,7 @@ def _request(pod_set: Json) -> PodSetRequest:
         "nodeSelector": whole(pod_set.get("nodeSelector")),
         "affinity": {"nodeAffinity": whole(affinity)} if affinity else None,
     }
-    return PodSetRequest(
+    return PodsToPlace(
         name=pod_set.get("podSetName", ""),
         count=pod_set["count"],
         requests=whole(pod_set["requests"]),
@@ -104,7 +104,7 @@ def _request(pod_set: Json) -> PodSetRequest:
     )
 
 
-def _outcome(run: Run, requests: list[PodSetRequest]) -> Outcome:
+def _outcome(run: Run, requests: list[PodsToPlace]) -> Outcome:
     placer = _placer(run, cluster(run.inputs))
     workload = run.inputs.get("workload")
     if not workload:
@@ -141,7 +141,7 @@ def placements(run: Run) -> None:
 )
 def replacements(run: Run) -> None:
     inputs = run.inputs
-    request = PodSetRequest(
+    request = PodsToPlace(
         name=inputs["podSetName"],
         count=inputs["count"],
         requests=whole(inputs["singlePodRequests"]),

@@ -345,7 +345,7 @@ def node_of_domain(run: Run) -> None:
     same(run.expected["wantNodeName"], found)
 
 
-def _read(run: Run) -> list[codec.Domain]:
+def _read(run: Run) -> list[codec.AssignedDomain]:
     return list(read(convert(run.inputs["v1beta2"], TopologyAssignment)).domains)
 
 

@@ -18,8 +18,11 @@ def _stored(value: Json) -> TopologyAssignment:
     return convert(value, TopologyAssignment)
 
 
-def _domains(values: list[Json] | None) -> list[codec.Domain]:
-    return [codec.Domain(each.get("values") or [], each.get("count", 0)) for each in values or ()]
+def _domains(values: list[Json] | None) -> list[codec.AssignedDomain]:
+    return [
+        codec.AssignedDomain(each.get("values") or [], each.get("count", 0))
+        for each in values or ()
+    ]
 
 
 def _plain(assignment: TopologyAssignment) -> Json:

@@ -14,7 +14,7 @@ from kuota.api.workload import SliceTopologyConstraint, TopologyRequest
 from kuota.engine.model import Node
 from kuota.engine.topology.assignment import LeafAssignment
 from kuota.engine.topology.cluster import ClusterCapacity
-from kuota.engine.topology.place import Outcome, Placer, PodSetRequest
+from kuota.engine.topology.place import Outcome, Placer, PodsToPlace
 from kuota.engine.topology.workload import place
 
 FLAVOR = "flavor"
@@ -37,7 +37,7 @@ def cluster(nodes: Sequence[Node], levels: Sequence[str] = LEVELS) -> ClusterCap
 
 
 def placed(
-    made: ClusterCapacity, *requests: PodSetRequest, on: frozenset[Gate] = frozenset()
+    made: ClusterCapacity, *requests: PodsToPlace, on: frozenset[Gate] = frozenset()
 ) -> Outcome:
     placer = Placer(made.flavors[FLAVOR], lambda gate: gate in on or ON(gate))
     return place(placer, requests)
@@ -88,14 +88,14 @@ def topologies(draw: st.DrawFn) -> TopologyRequest:
     )
 
 
-def workers(count: int, topology: TopologyRequest, cpu: int = 1, group: str = "") -> PodSetRequest:
-    return PodSetRequest(
+def workers(count: int, topology: TopologyRequest, cpu: int = 1, group: str = "") -> PodsToPlace:
+    return PodsToPlace(
         name="workers", count=count, requests={"cpu": cpu}, topology=topology, group=group
     )
 
 
-def leader(cpu: int) -> PodSetRequest:
-    return PodSetRequest(name="leader", count=1, requests={"cpu": cpu}, group="group")
+def leader(cpu: int) -> PodsToPlace:
+    return PodsToPlace(name="leader", count=1, requests={"cpu": cpu}, group="group")
 
 
 def values(each: Node, level: int) -> tuple[str, ...]:
@@ -103,9 +103,7 @@ def values(each: Node, level: int) -> tuple[str, ...]:
     return tuple(each.labels[key] for key in LEVELS[: level + 1])
 
 
-def valid(
-    nodes: Sequence[Node], asked: PodSetRequest, given: dict[str, int], host: str = ""
-) -> bool:
+def valid(nodes: Sequence[Node], asked: PodsToPlace, given: dict[str, int], host: str = "") -> bool:
     """Whether pods by node, and perhaps the leader's node, satisfy the level and all layers."""
     topology = asked.topology
     assert topology is not None
@@ -124,7 +122,7 @@ def valid(
     return True
 
 
-def wanted(asked: PodSetRequest) -> int:
+def wanted(asked: PodsToPlace) -> int:
     """Return how many pods get a place: whole slices only."""
     assert asked.topology is not None
     layers = asked.topology.podset_slice_required_topology_constraints
@@ -132,7 +130,7 @@ def wanted(asked: PodSetRequest) -> int:
     return asked.count - asked.count % size
 
 
-def possible(nodes: Sequence[Node], asked: PodSetRequest, led: PodSetRequest | None) -> bool:
+def possible(nodes: Sequence[Node], asked: PodsToPlace, led: PodsToPlace | None) -> bool:
     """Whether any distribution of the pods is valid: brute force over all of them."""
     cpu = asked.requests["cpu"]
     hosts = (

@@ -10,13 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from engine.topology.places import FLAVOR, LEVELS, cluster, counts, node, placed, workers
 from kuota.api.base import Key
 from kuota.api.core import PodSpec, PodTemplateSpec, Taint
-from kuota.api.topology_codec import HOSTNAME, Domain
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain
 from kuota.api.workload import TopologyRequest
 from kuota.engine.model import Node, PodUsage
 from kuota.engine.topology import tree as topology_tree
 from kuota.engine.topology.assignment import LeafAssignment
 from kuota.engine.topology.cluster import ClusterCapacity
-from kuota.engine.topology.place import Outcome, PodSetRequest
+from kuota.engine.topology.place import Outcome, PodsToPlace
 from kuota.engine.topology.tree import TopologyTree
 
 NAMES = st.sampled_from([f"n{index}" for index in range(5)])
@@ -38,9 +38,7 @@ NODES = st.builds(
 FLAVORS = {"hosts": (LEVELS, {}), "pool": (LEVELS, {"pool": "x"}), "racks": (LEVELS[:2], {})}
 SELECTIVE = PodTemplateSpec(spec=PodSpec(node_selector={"pool": "x"}))
 REQUESTS = [
-    PodSetRequest(
-        name="workers", count=2, requests={"cpu": 1}, topology=topology, template=template
-    )
+    PodsToPlace(name="workers", count=2, requests={"cpu": 1}, topology=topology, template=template)
     for topology in (
         TopologyRequest(required="rack"),
         TopologyRequest(preferred="rack"),
@@ -90,13 +88,13 @@ class Events(RuleBasedStateMachine):
 
     @rule(flavor=st.sampled_from(("hosts", "pool")), at=NAMES, count=st.integers(1, 2))
     def charge(self, flavor: str, at: str, count: int) -> None:
-        usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain([at], count),))
+        usage = LeafAssignment(levels=(HOSTNAME,), domains=(AssignedDomain([at], count),))
         self.charges.append((flavor, usage))
         self.cluster.charge(flavor, usage, {"cpu": 1})
 
     @rule(block=st.sampled_from("ab"), rack=st.sampled_from("rs"))
     def charge_rack(self, block: str, rack: str) -> None:
-        usage = LeafAssignment(levels=LEVELS[:2], domains=(Domain([block, rack], 1),))
+        usage = LeafAssignment(levels=LEVELS[:2], domains=(AssignedDomain([block, rack], 1),))
         self.charges.append(("racks", usage))
         self.cluster.charge("racks", usage, {"cpu": 1})
 
@@ -165,7 +163,7 @@ def test_usage_returns_to_zero_when_all_work_is_gone(usages: list[tuple[int, int
     tree = made.flavors[FLAVOR].tree
     before = _dump(tree)
     charges = [
-        LeafAssignment(levels=(HOSTNAME,), domains=(Domain([f"n{index}"], count),))
+        LeafAssignment(levels=(HOSTNAME,), domains=(AssignedDomain([f"n{index}"], count),))
         for index, count in usages
     ]
     for each in charges:
@@ -179,7 +177,7 @@ def test_usage_returns_to_zero_when_all_work_is_gone(usages: list[tuple[int, int
 def test_a_charge_for_a_node_that_is_gone_counts_when_the_node_returns() -> None:
     made = cluster([node("b", "r", "n1", 1)])
     made.drop_node("n1")
-    usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
+    usage = LeafAssignment(levels=(HOSTNAME,), domains=(AssignedDomain(["n1"], 1),))
     made.charge(FLAVOR, usage, {"cpu": 1})
     made.put_node(node("b", "r", "n1", 1))
     asked = workers(1, TopologyRequest(required="rack"))
@@ -195,7 +193,7 @@ def test_flavors_see_each_others_usage_of_a_node_unless_the_gate_is_off() -> Non
         made.put_flavor("other", "topology", LEVELS, {})
         made.put_flavor(FLAVOR, "topology", LEVELS, {})
         made.put_node(node("b", "r", "n1", 1))
-        usage = LeafAssignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
+        usage = LeafAssignment(levels=(HOSTNAME,), domains=(AssignedDomain(["n1"], 1),))
         made.charge("other", usage, {"cpu": 1})
         found = placed(made, asked)["workers"]
         assert overlapping != isinstance(found, LeafAssignment)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from build import groups
 from kuota.api.base import Key, LabelSelector
 from kuota.api.core import Container, PodSpec, PodTemplateSpec, ResourceRequirements
-from kuota.api.topology_codec import HOSTNAME, Domain, compact
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain, compact
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
@@ -35,7 +35,7 @@ def _node(name: str, rack: str) -> Node:
     return Node(name=name, labels=labels, allocatable={"cpu": 9000, "pods": 20})
 
 
-def _workload(name: str, flavor: str, levels: tuple[str, ...], *places: Domain) -> Workload:
+def _workload(name: str, flavor: str, levels: tuple[str, ...], *places: AssignedDomain) -> Workload:
     requests = ResourceRequirements(requests={"cpu": "1"})
     spec = PodSpec(containers=[Container(name="c", resources=requests)])
     pods = sum(each.count for each in places)
@@ -73,9 +73,9 @@ OBJECTS: tuple[EngineObject, ...] = (
     _node("n3", "r2"),
     PodUsage(key=Key("ns", "p1"), node="n1", requests={"cpu": 100}),
     PodUsage(key=Key("ns", "p3"), node="n3", requests={"cpu": 200, "gpu": 1}),
-    _workload("w1", "one", HOST, Domain(["n1"], 2), Domain(["n3"], 1)),
-    _workload("w2", "two", HOST, Domain(["n1"], 1), Domain(["n2"], 3)),
-    _workload("w3", "three", ("rack",), Domain(["r1"], 4)),
+    _workload("w1", "one", HOST, AssignedDomain(["n1"], 2), AssignedDomain(["n3"], 1)),
+    _workload("w2", "two", HOST, AssignedDomain(["n1"], 1), AssignedDomain(["n2"], 3)),
+    _workload("w3", "three", ("rack",), AssignedDomain(["r1"], 4)),
 )
 
 

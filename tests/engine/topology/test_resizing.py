@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from engine.topology.cycles import decisions, make_engine, node, placed_nodes, store, workload
 from kuota.api.gates import Gates
-from kuota.api.topology_codec import HOSTNAME, Domain, compact
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain, compact
 from kuota.api.workload import TopologyRequest
 from kuota.bridge.messages import wait_text
 from kuota.engine.decisions import Admit, Wait
@@ -26,7 +26,7 @@ ELASTIC = Policy(
 
 def _running(name: str, places: dict[str, int], **fields: object) -> Workload:
     pods = sum(places.values())
-    topology = compact((HOSTNAME,), [Domain([at], count) for at, count in places.items()])
+    topology = compact((HOSTNAME,), [AssignedDomain([at], count) for at, count in places.items()])
     given = PodSetReservation(
         name="main",
         flavors={"cpu": "flavor"},

@@ -9,7 +9,7 @@ from engine.topology.cycles import decisions, make_engine, node, placed_nodes, s
 from kuota.api.base import Key
 from kuota.api.gates import Gates
 from kuota.api.kueue import MULTIKUEUE, PROVISIONING
-from kuota.api.topology_codec import HOSTNAME, Domain, compact
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain, compact
 from kuota.api.workload import PodSetUpdate, TopologyRequest
 from kuota.engine.decisions import Admit, Decision, Evict, Wait
 from kuota.engine.domains import NodeKnowledge
@@ -160,7 +160,7 @@ def test_a_workload_without_a_replacement_is_evicted() -> None:
 
 def test_a_failed_node_is_not_replaced_before_all_nodes_are_listed() -> None:
     engine = make_engine(node("r1", "n1"), nodes_known=NodeKnowledge.AWAITED)
-    place = compact((HOSTNAME,), [Domain(["n1"], 2)])
+    place = compact((HOSTNAME,), [AssignedDomain(["n1"], 2)])
     held = PodSetReservation(
         name="main", flavors={"cpu": "flavor"}, requests={}, count=2, topology=place
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from build import groups
 from kuota.api.base import Key, LabelSelector
 from kuota.api.core import Container, PodSpec, PodTemplateSpec, ResourceRequirements
-from kuota.api.topology_codec import HOSTNAME, Domain, compact
+from kuota.api.topology_codec import HOSTNAME, AssignedDomain, compact
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
@@ -49,7 +49,7 @@ def _store(engine: Engine, value: EngineObject) -> None:
     engine.apply(ObjectStored(value=value), 0.0)
 
 
-def _workload(pods: int, *places: Domain) -> Workload:
+def _workload(pods: int, *places: AssignedDomain) -> Workload:
     """Return a workload whose pods request one core, with a reservation and places."""
     requests = ResourceRequirements(requests={"cpu": "1"})
     spec = PodSpec(containers=[Container(name="c", resources=requests)])
@@ -89,7 +89,7 @@ def _used(engine: Engine) -> int:
 
 def test_a_reservation_charges_quota_and_nodes_until_the_workload_is_gone() -> None:
     engine = _engine()
-    _store(engine, _workload(3, Domain(["n1"], 3)))
+    _store(engine, _workload(3, AssignedDomain(["n1"], 3)))
     assert {"cpu": 5000, "pods": 7} == _free(engine)
     assert 3000 == _used(engine)
     engine.apply(ObjectDeleted(kind=Workload, key=Key("ns", "w")), 1.0)
@@ -99,16 +99,16 @@ def test_a_reservation_charges_quota_and_nodes_until_the_workload_is_gone() -> N
 
 def test_a_changed_placement_with_the_same_quota_moves_the_usage() -> None:
     engine = _engine()
-    _store(engine, _workload(2, Domain(["n1"], 1), Domain(["n2"], 1)))
+    _store(engine, _workload(2, AssignedDomain(["n1"], 1), AssignedDomain(["n2"], 1)))
     assert {"cpu": 7000, "pods": 9} == _free(engine)
-    _store(engine, _workload(2, Domain(["n2"], 2)))
+    _store(engine, _workload(2, AssignedDomain(["n2"], 2)))
     assert {"cpu": 8000, "pods": 10} == _free(engine)
     assert 2000 == _used(engine)
 
 
 def test_usage_is_kept_while_the_flavor_its_topology_or_its_node_is_unknown() -> None:
     engine = _engine()
-    _store(engine, _workload(3, Domain(["n1"], 3)))
+    _store(engine, _workload(3, AssignedDomain(["n1"], 3)))
     gone = (
         (Node, "n1", NODE),
         (Topology, "topology", Topology(name="topology", levels=(HOSTNAME,))),
@@ -122,7 +122,7 @@ def test_usage_is_kept_while_the_flavor_its_topology_or_its_node_is_unknown() ->
 
 def test_a_trial_releases_and_restores_quota_and_nodes_together() -> None:
     engine = _engine()
-    _store(engine, _workload(3, Domain(["n1"], 3)))
+    _store(engine, _workload(3, AssignedDomain(["n1"], 3)))
     snapshot = engine.snapshot(1.0)
     running = engine.state.running(Key("ns", "w"))
     assert running is not None

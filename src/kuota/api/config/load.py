@@ -17,7 +17,7 @@ from ..faults import FieldError, Invalid, invalid
 from ..gates import Gates, resolved
 from ..manifest_yaml import load_all
 from ..schema.walk import schema_of
-from ..structure import Cleaning, Compiler, Node, value_faults
+from ..structure import Cleaning, Compiler, SchemaNode, value_faults
 from .defaults import NAMESPACE, defaulted
 from .duration import Duration
 from .rules import faults
@@ -90,5 +90,5 @@ def _decoded(value: Json, shape: type[T]) -> T:
 
 
 @cache
-def _compiled(shape: type) -> Node:
+def _compiled(shape: type) -> SchemaNode:
     return Compiler(formats={"duration": Duration.parse}).node(schema_of(shape))

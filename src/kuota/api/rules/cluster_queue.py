@@ -12,7 +12,7 @@ from ..gates import Gate, Gates
 from .metadata import selector_faults
 from .quota import (
     RESOURCE_GROUPS,
-    Owner,
+    QuotaOwner,
     flavor_names,
     resource_group_faults,
     total_faults,
@@ -27,7 +27,7 @@ _MAX_CONCURRENT_FLAVORS = 16
 
 def cluster_queue_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[FieldError]:
     spec = child(obj, "spec")
-    owner = Owner("cohortName", bool(spec.get("cohortName")), lends_at_most_nominal=True)
+    owner = QuotaOwner("cohortName", bool(spec.get("cohortName")), lends_at_most_nominal=True)
     yield from resource_group_faults(spec, owner)
     yield from selector_faults(spec.get("namespaceSelector"), "spec.namespaceSelector")
     yield from preemption_faults(spec)

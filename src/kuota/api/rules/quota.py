@@ -19,7 +19,7 @@ _MAX_RESOURCES = 256
 _MAX_PAIRS = 512
 
 
-class Owner(msgspec.Struct, frozen=True):
+class QuotaOwner(msgspec.Struct, frozen=True):
     """The owner of the resource groups. `parent_field` names the parent that it can borrow from."""
 
     parent_field: str
@@ -39,7 +39,7 @@ def each_flavor(spec: Json) -> Iterator[tuple[str, Json, str, Json]]:
             yield path, group, at, flavor
 
 
-def resource_group_faults(spec: Json, owner: Owner) -> Iterator[FieldError]:
+def resource_group_faults(spec: Json, owner: QuotaOwner) -> Iterator[FieldError]:
     resources: set[str] = set()
     flavors: set[str] = set()
     for path, group in objects(spec.get("resourceGroups"), RESOURCE_GROUPS):
@@ -69,7 +69,7 @@ def _name_faults(flavor: Json, path: str, seen: set[str]) -> Iterator[FieldError
     seen.add(name)
 
 
-def _quota_faults(flavor: Json, group: Json, path: str, owner: Owner) -> Iterator[FieldError]:
+def _quota_faults(flavor: Json, group: Json, path: str, owner: QuotaOwner) -> Iterator[FieldError]:
     """Yield the faults of the quotas of covered resources. The schema rejects others."""
     covered = elements(group.get("coveredResources"))
     for index, (each, name) in enumerate(
@@ -83,7 +83,7 @@ def _quota_faults(flavor: Json, group: Json, path: str, owner: Owner) -> Iterato
         yield from _amount_faults(quota, at, owner)
 
 
-def _amount_faults(quota: Json, path: str, owner: Owner) -> Iterator[FieldError]:
+def _amount_faults(quota: Json, path: str, owner: QuotaOwner) -> Iterator[FieldError]:
     nominal, lending = nano(quota.get("nominalQuota")), nano(quota.get("lendingLimit"))
     yield from _negative_faults(quota, "nominalQuota", path)
     yield from _limit_faults(quota, "borrowingLimit", path, owner)
@@ -94,7 +94,7 @@ def _amount_faults(quota: Json, path: str, owner: Owner) -> Iterator[FieldError]
         yield invalid(f"{path}.lendingLimit", quota["lendingLimit"], message, fix)
 
 
-def _limit_faults(quota: Json, field: str, path: str, owner: Owner) -> Iterator[FieldError]:
+def _limit_faults(quota: Json, field: str, path: str, owner: QuotaOwner) -> Iterator[FieldError]:
     if quota.get(field) is None:
         return
     yield from _negative_faults(quota, field, path)

@@ -25,7 +25,7 @@ _NAMESPACED = frozenset({"LocalQueue"})
 _CHECKS = "spec.admissionChecksStrategy.admissionChecks"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ReferenceWarning(msgspec.Struct, frozen=True):
     """A warning about the object at `index` of the set."""
 
     index: int
@@ -41,11 +41,11 @@ class _Reference(msgspec.Struct, frozen=True):
     consequence: str
 
 
-def reference_findings(objects: Sequence[Json]) -> list[Finding]:
+def reference_findings(objects: Sequence[Json]) -> list[ReferenceWarning]:
     """Return the findings about v1beta2 objects and jobs. The order of objects does not matter."""
     names = _names(objects)
     found = [
-        Finding(index, _missing(reference, obj, names))
+        ReferenceWarning(index, _missing(reference, obj, names))
         for index, obj in enumerate(objects)
         for reference in _references(obj)
         if _is_missing(reference, obj, names)
@@ -151,7 +151,7 @@ def _text(node: Json, field: str) -> str:
     return text(node.get(field))
 
 
-def _cycles(objects: Sequence[Json]) -> Iterator[Finding]:
+def _cycles(objects: Sequence[Json]) -> Iterator[ReferenceWarning]:
     """Yield one finding for each Cohort that is its own ancestor."""
     parents = {
         name_of(obj): _text(child(obj, "spec"), "parentName")
@@ -164,7 +164,9 @@ def _cycles(objects: Sequence[Json]) -> Iterator[Finding]:
             way = " > ".join([*circle, circle[0]])
             message = f"cohorts form a circle ({way}): Kueue admits nothing in any of them"
             fix = "remove parentName from the one that should be at the top"
-            yield Finding(index, invalid("spec.parentName", parents[circle[0]], message, fix))
+            yield ReferenceWarning(
+                index, invalid("spec.parentName", parents[circle[0]], message, fix)
+            )
 
 
 def _circle(start: str, parents: dict[str, str]) -> list[str]:

@@ -14,7 +14,7 @@ from ..faults import FieldError, at_most_one, duplicate, invalid, malformed
 from ..gates import DEFAULT_GATES, Gates
 from .cluster_queue import cluster_queue_faults
 from .metadata import label_faults, toleration_faults
-from .quota import Owner, resource_group_faults, weight_faults
+from .quota import QuotaOwner, resource_group_faults, weight_faults
 from .report import child, elements, integer, mapping, objects, text
 from .workload import workload_faults
 
@@ -43,7 +43,7 @@ def _taint_faults(spec: Json) -> Iterator[FieldError]:
 
 def cohort_faults(obj: Json) -> Iterator[FieldError]:
     spec = child(obj, "spec")
-    owner = Owner("parentName", bool(spec.get("parentName")), lends_at_most_nominal=False)
+    owner = QuotaOwner("parentName", bool(spec.get("parentName")), lends_at_most_nominal=False)
     yield from resource_group_faults(spec, owner)
     yield from weight_faults(spec)
 

@@ -9,7 +9,7 @@ from typing import Any
 from .. import kueue, v1beta1
 from ..base import Json
 from ..constraints import constraints
-from ..structure import Compiler, Node
+from ..structure import Compiler, SchemaNode
 from .walk import Walker, copied
 
 __all__ = ["VERSIONS", "structural_schema", "structure"]
@@ -35,7 +35,7 @@ def structural_schema(kind: str, version: str) -> Json:
     return copied(walker.root(_KINDS[version][kind]))
 
 
-def structure(obj: Any) -> Node | None:
+def structure(obj: Any) -> SchemaNode | None:
     """Return the compiled schema of the object, or None if it is not of a Kueue kind."""
     if not isinstance(obj, dict) or obj.get("apiVersion") not in VERSIONS:
         return None
@@ -45,7 +45,7 @@ def structure(obj: Any) -> Node | None:
 
 
 @lru_cache(maxsize=64)
-def _compiled(kind: str, version: str) -> Node:
+def _compiled(kind: str, version: str) -> SchemaNode:
     left_out = _left_out(kind, version)
     walker = Walker(constraints(kind, version), {}, {}, left_out, compact=False)
     return Compiler().node(walker.root(_KINDS[version][kind]))

@@ -7,7 +7,15 @@ Kubernetes, and kinds that CustomResourceDefinitions install.
 
 from .checking import value_faults
 from .cleaning import Cleaning, filled
-from .faults import Unknown, suggestion
-from .node import Compiler, Node
+from .faults import UnknownField, suggestion
+from .node import Compiler, SchemaNode
 
-__all__ = ["Cleaning", "Compiler", "Node", "Unknown", "filled", "suggestion", "value_faults"]
+__all__ = [
+    "Cleaning",
+    "Compiler",
+    "SchemaNode",
+    "UnknownField",
+    "filled",
+    "suggestion",
+    "value_faults",
+]

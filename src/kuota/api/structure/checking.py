@@ -14,7 +14,7 @@ from typing import Any
 from ..base import Json
 from ..faults import FieldError, duplicate, invalid, quoted, required
 from .faults import Path, Type, spelt, type_fault
-from .node import ABSENT, Node
+from .node import ABSENT, SchemaNode
 
 _COMBINED = {
     "anyOf": "must be as at least one of the schemas in anyOf says",
@@ -24,14 +24,14 @@ _COMBINED = {
 }
 
 
-def value_faults(value: Any, here: Node, old: Any = ABSENT) -> list[FieldError]:
+def value_faults(value: Any, here: SchemaNode, old: Any = ABSENT) -> list[FieldError]:
     """Return every fault of the value. Parts that are the same object in `old` are skipped."""
     found: list[FieldError] = []
     _check(value, here, (), old, found)
     return found
 
 
-def _check(value: Any, here: Node, path: Path, old: Any, found: list[FieldError]) -> None:
+def _check(value: Any, here: SchemaNode, path: Path, old: Any, found: list[FieldError]) -> None:
     if value is old and isinstance(value, dict | list):
         return  # it was checked when `old` was stored
     if here.types and type(value) not in here.types:
@@ -51,7 +51,9 @@ def _check(value: Any, here: Node, path: Path, old: Any, found: list[FieldError]
         _check_list(value, here, path, old, found)
 
 
-def _check_object(value: Json, here: Node, path: Path, old: Any, found: list[FieldError]) -> None:
+def _check_object(
+    value: Json, here: SchemaNode, path: Path, old: Any, found: list[FieldError]
+) -> None:
     for name in here.required:
         if value.get(name) is None:
             field = here.fields.get(name)
@@ -68,14 +70,14 @@ def _check_object(value: Json, here: Node, path: Path, old: Any, found: list[Fie
         _check(each, below, (path, step), before.get(name, ABSENT), found)
 
 
-def _missing(path: str, field: Node | None) -> FieldError:
+def _missing(path: str, field: SchemaNode | None) -> FieldError:
     wanted = Type.ANY if field is None else field.word
     fix = "set it" if wanted is Type.ANY else f"set it: {wanted} is expected"
     return required(path, "is missing", fix)
 
 
 def _check_list(
-    value: list[Any], here: Node, path: Path, old: Any, found: list[FieldError]
+    value: list[Any], here: SchemaNode, path: Path, old: Any, found: list[FieldError]
 ) -> None:
     items = here.items
     if items is not None and items.plain is not object:
@@ -87,7 +89,7 @@ def _check_list(
         _check_keys(value, here, path, found)
 
 
-def _check_keys(value: list[Any], here: Node, path: Path, found: list[FieldError]) -> None:
+def _check_keys(value: list[Any], here: SchemaNode, path: Path, found: list[FieldError]) -> None:
     """Report duplicate elements of a list of type map or set."""
     seen = set()
     for at, each in enumerate(value):
@@ -102,7 +104,7 @@ def _check_keys(value: list[Any], here: Node, path: Path, found: list[FieldError
         seen.add(identity)
 
 
-def _identity(value: Any, here: Node) -> tuple[Any, ...] | None:
+def _identity(value: Any, here: SchemaNode) -> tuple[Any, ...] | None:
     """Return what identifies the element in its list, or None if it has another fault."""
     if here.items is not None and here.items.types and type(value) not in here.items.types:
         return None
@@ -116,7 +118,7 @@ def _hashable(value: Any) -> Any:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
-def _combined(value: Any, word: str, parts: tuple[Node, ...]) -> bool:
+def _combined(value: Any, word: str, parts: tuple[SchemaNode, ...]) -> bool:
     holding = sum(not value_faults(value, each) for each in parts)
     match word:
         case "anyOf":

@@ -14,9 +14,9 @@ from typing import Any
 from .. import quantity
 from ..base import Json
 from ..faults import FieldError, type_invalid
-from .faults import Path, Type, Unknown, spelt, type_fault
+from .faults import Path, Type, UnknownField, spelt, type_fault
 from .limits import is_time
-from .node import ABSENT, Node
+from .node import ABSENT, SchemaNode
 
 
 class Cleaning:
@@ -29,10 +29,10 @@ class Cleaning:
     def __init__(self, *, spelling_only: bool = False, stored: Json | None = None) -> None:
         self._keeps = spelling_only
         self._trusted = frozenset(_parts(stored)) if stored else frozenset()
-        self.unknown: list[Unknown] = []
+        self.unknown: list[UnknownField] = []
         self.mistyped: list[FieldError] = []
 
-    def clean(self, value: Any, here: Node, path: Path = ()) -> Any:
+    def clean(self, value: Any, here: SchemaNode, path: Path = ()) -> Any:
         """Return the value in stored form. Parts that need no change are shared, not copied."""
         if here.type == "object":
             return self._object(value, here, path)
@@ -44,7 +44,7 @@ class Cleaning:
         result = check(value)
         return self._wrong(value, here, path) if result is ABSENT else result
 
-    def _object(self, value: Any, here: Node, path: Path) -> Any:
+    def _object(self, value: Any, here: SchemaNode, path: Path) -> Any:
         if type(value) is not dict:
             return self._wrong(value, here, path)
         result = value
@@ -55,7 +55,7 @@ class Cleaning:
             below = field or here.values
             if below is None:
                 if not here.open and not self._keeps:
-                    self.unknown.append(Unknown(spelt((path, name)), name, here.fields))
+                    self.unknown.append(UnknownField(spelt((path, name)), name, here.fields))
                     result = _without(result, value, name)
             elif each is None:
                 if not self._keeps and not below.nullable:
@@ -69,7 +69,7 @@ class Cleaning:
                     result[name] = cleaned
         return result
 
-    def _list(self, value: Any, here: Node, path: Path) -> Any:
+    def _list(self, value: Any, here: SchemaNode, path: Path) -> Any:
         if type(value) is not list:
             return self._wrong(value, here, path)
         if here.items is None:
@@ -78,7 +78,7 @@ class Cleaning:
         same = all(new is old for new, old in zip(cleaned, value, strict=True))
         return value if same else cleaned
 
-    def _wrong(self, value: Any, here: Node, path: Path) -> Any:
+    def _wrong(self, value: Any, here: SchemaNode, path: Path) -> Any:
         self.mistyped.append(_fault(spelt(path), value, here))
         return value
 
@@ -97,7 +97,7 @@ def _without(result: Json, value: Json, name: str) -> Json:
     return result
 
 
-def _fault(path: str, value: Any, here: Node) -> FieldError:
+def _fault(path: str, value: Any, here: SchemaNode) -> FieldError:
     if here.type == "quantity" and isinstance(value, str):
         try:
             quantity.parse(value)
@@ -156,7 +156,7 @@ _SCALARS = {
 }
 
 
-def filled(value: Any, here: Node) -> Any:
+def filled(value: Any, here: SchemaNode) -> Any:
     """Return the value with the defaults of its schema. Unchanged parts are shared, not copied.
 
     A default is set only if the enclosing object is present. Any JSON is accepted: no defaults are
@@ -172,7 +172,7 @@ def filled(value: Any, here: Node) -> Any:
     return value
 
 
-def _filled_object(value: Json, here: Node) -> Json:
+def _filled_object(value: Json, here: SchemaNode) -> Json:
     changed: Json = {}
     for name, below in here.filling:
         old = value.get(name)

@@ -90,7 +90,7 @@ def _steps(path: Path) -> Iterator[str]:
 _DROPPED = "it would be dropped, and so have no effect"
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class UnknownField(msgspec.Struct, frozen=True):
     """A field that the schema does not have, and the names of the fields that it has there."""
 
     path: str

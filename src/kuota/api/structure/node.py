@@ -38,7 +38,7 @@ _Python = type  # a name for it where a field is called type
 _COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
 
 
-class Node(msgspec.Struct, eq=False):
+class SchemaNode(msgspec.Struct, eq=False):
     """One compiled schema. Fields, items and values are Nodes; a recursive type contains itself.
 
     `types` are the Python types that are accepted, or () for all. `plain` is the type whose values
@@ -50,9 +50,9 @@ class Node(msgspec.Struct, eq=False):
     word: Type = Type.ANY
     types: tuple[_Python, ...] = ()
     plain: _Python | None = None
-    fields: dict[str, Node] = {}
-    items: Node | None = None
-    values: Node | None = None
+    fields: dict[str, SchemaNode] = {}
+    items: SchemaNode | None = None
+    values: SchemaNode | None = None
     omits: bool = False
     open: bool = False
     nullable: bool = False
@@ -62,8 +62,8 @@ class Node(msgspec.Struct, eq=False):
     list_type: str = ""
     map_keys: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
-    combinations: tuple[tuple[str, tuple[Node, ...]], ...] = ()
-    filling: tuple[tuple[str, Node], ...] = ()
+    combinations: tuple[tuple[str, tuple[SchemaNode, ...]], ...] = ()
+    filling: tuple[tuple[str, SchemaNode], ...] = ()
     fills: bool = False
 
 
@@ -81,27 +81,29 @@ class Compiler:
     ) -> None:
         self._definitions = definitions
         self._formats = formats or {}
-        self._named: dict[str, Node] = {}
+        self._named: dict[str, SchemaNode] = {}
 
-    def named(self, name: str) -> Node:
+    def named(self, name: str) -> SchemaNode:
         """Return the Node of a defined type."""
         found = self._named.get(name)
         if found is None:
-            found = self._named[name] = Node()  # known before it is read, as it may be recursive
+            found = self._named[name] = (
+                SchemaNode()
+            )  # known before it is read, as it may be recursive
             self._read(found, self._definitions()[name], native=True)
         return found
 
-    def node(self, schema: Json, *, native: bool = False) -> Node:
+    def node(self, schema: Json, *, native: bool = False) -> SchemaNode:
         """Return the Node of a schema."""
         only: Any = schema.get("allOf") or ()
         target = only[0] if len(only) == 1 and "type" not in schema else schema
         if "$ref" in target:
             return self.named(str(target["$ref"]).rpartition("/")[2])
-        found = Node()
+        found = SchemaNode()
         self._read(found, schema, native=native)
         return found
 
-    def _read(self, node: Node, schema: Json, *, native: bool) -> None:
+    def _read(self, node: SchemaNode, schema: Json, *, native: bool) -> None:
         self._read_children(node, schema, native)
         self._read_type(node, schema)
         node.open = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
@@ -124,7 +126,7 @@ class Compiler:
         node.fills = bool(node.filling) or any(each.fills for each in inner)
         node.plain = _plain(node)
 
-    def _read_children(self, node: Node, schema: Json, native: bool) -> None:
+    def _read_children(self, node: SchemaNode, schema: Json, native: bool) -> None:
         for name, each in (schema.get("properties") or {}).items():
             node.fields[name] = self.node(each, native=native)
         if schema.get("x-kubernetes-embedded-resource"):
@@ -137,7 +139,7 @@ class Compiler:
         if isinstance(values, dict):
             node.values = self.node(values, native=native)
 
-    def _read_type(self, node: Node, schema: Json) -> None:
+    def _read_type(self, node: SchemaNode, schema: Json) -> None:
         node.type = _type(schema)
         node.word, node.types = _TYPES[node.type]
         if node.type == "object" and node.values is not None:
@@ -149,7 +151,7 @@ class Compiler:
         if schema.get("format") in self._formats:
             node.checks += (parsed(self._formats[schema["format"]]),)
 
-    def _combinations(self, schema: Json) -> list[tuple[str, tuple[Node, ...]]]:
+    def _combinations(self, schema: Json) -> list[tuple[str, tuple[SchemaNode, ...]]]:
         found = []
         for word in _COMBINATIONS:
             if word in schema:
@@ -170,7 +172,7 @@ def _is_quantity(type_: str, schema: Json) -> bool:
     return type_ == "int-or-string" and schema.get("pattern") == QUANTITY_PATTERN
 
 
-def _plain(node: Node) -> type | None:
+def _plain(node: SchemaNode) -> type | None:
     if node.checks or node.combinations or node.required:
         return None
     if len(node.types) == 1 and node.types[0] not in (dict, list):

@@ -19,7 +19,7 @@ from ..effects import Delete, Effect, Event
 from ..jobs.composable import ComposableJob, JobWithTermination, Match, StopCause, members_of
 from ..jobs.kind import ElasticJob, JobKind, JobWithFinalize, key_of
 from ..jobs.members import Identity, identity_of
-from ..lifecycle_view import JobView
+from ..lifecycle_view import JobPassInput
 from .slices import SliceChain
 
 
@@ -30,7 +30,7 @@ class JobPass:
     to replace.
     """
 
-    def __init__(self, view: JobView, now: float) -> None:
+    def __init__(self, view: JobPassInput, now: float) -> None:
         self.view = view
         self.now = now
         self.job: Json = view.job or {}

@@ -26,7 +26,7 @@ from ..jobs.job_webhook import claimed, managed_namespace
 from ..jobs.kind import JobWithHold, JobWithReclaimablePods, JobWithSkip, PodSetsUnknown, key_of
 from ..jobs.topology_request import TopologyRequestError
 from ..lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
-from ..lifecycle_view import JobView
+from ..lifecycle_view import JobPassInput
 from .construct import create_workload
 from .find import find_workload
 from .injections import attributed, cost_labels, injections
@@ -40,7 +40,7 @@ _BY_KUEUE = f"{EvictionReason.DEACTIVATED}DueTo"
 Step = Callable[[JobPass], bool]
 
 
-def reconcile_job(view: JobView, now: float) -> PassResult:
+def reconcile_job(view: JobPassInput, now: float) -> PassResult:
     """Return the result of one pass over the job."""
     job_pass = JobPass(view, now)
     try:

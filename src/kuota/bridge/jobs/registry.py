@@ -46,10 +46,10 @@ BUILT_IN: tuple[JobKind, ...] = (
     StatefulSet(),
     LeaderWorkerSet(),
 )
-"""The kinds that Kuota queues. Others can be added to a `Registry`."""
+"""The kinds that Kuota queues. Others can be added to a `JobKindRegistry`."""
 
 
-class Registry:
+class JobKindRegistry:
     """Job kinds by group and kind."""
 
     def __init__(self, kinds: Iterable[JobKind] = BUILT_IN) -> None:
@@ -74,5 +74,5 @@ class Registry:
         return self._kinds[kind]
 
 
-ALL = Registry()
+ALL = JobKindRegistry()
 """The kinds of this process. Packages add theirs at start-up (`kuota.plugins`)."""

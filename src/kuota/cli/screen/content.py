@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 
-class Column(NamedTuple):
+class ScreenColumn(NamedTuple):
     """A column. With `wide`, it is omitted on narrow screens; `fills` takes the remaining width."""
 
     title: str
@@ -21,7 +21,7 @@ class Column(NamedTuple):
 Cells = Sequence[str | Text]
 
 
-class Row(NamedTuple):
+class ScreenRow(NamedTuple):
     """One line. `id` is what Enter opens: a queue, a job or a pod; "" if there is nothing.
 
     Of thousands of rows a few are visible, so cells may be computed when they are drawn.
@@ -35,11 +35,11 @@ class Row(NamedTuple):
         return self.cells() if callable(self.cells) else self.cells
 
 
-class Content(NamedTuple):
+class ScreenContent(NamedTuple):
     """A page. `empty` is shown if there are no rows. `last` shows the end first, as logs do."""
 
     title: Text
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[ScreenColumn]
+    rows: Sequence[ScreenRow]
     empty: str = ""
     last: bool = False

@@ -10,20 +10,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .content import Column, Content, Row
-from .navigation import FILTERED, Navigation, Page
+from .content import ScreenColumn, ScreenContent, ScreenRow
+from .navigation import FILTERED, Navigation, ScreenPage
 
 NARROW = 100
 _HEAD, _FOOT = 2, 2
 """Lines above and below the rows: title and empty line; status and keys."""
 _COLUMN_HEAD = 2
 _KEYS = {
-    Page.QUOTA: "Enter: queue  /: filter  2: jobs",
-    Page.JOBS: "Enter: job  /: filter  s: sort  r: reverse  f: finished  1: quota",
-    Page.QUEUE: "Enter: job  /: filter  Esc: back",
-    Page.JOB: "Enter or l: log  Esc: back",
-    Page.LOG: "/: filter  G: follow the end  Esc: back",
-    Page.HELP: "Esc: back",
+    ScreenPage.QUOTA: "Enter: queue  /: filter  2: jobs",
+    ScreenPage.JOBS: "Enter: job  /: filter  s: sort  r: reverse  f: finished  1: quota",
+    ScreenPage.QUEUE: "Enter: job  /: filter  Esc: back",
+    ScreenPage.JOB: "Enter or l: log  Esc: back",
+    ScreenPage.LOG: "/: filter  G: follow the end  Esc: back",
+    ScreenPage.HELP: "Esc: back",
 }
 HELP = (
     ("1  2", "quota, jobs"),
@@ -41,18 +41,20 @@ HELP = (
 )
 
 
-def help_content() -> Content:
-    columns = (Column("KEYS"), Column("", fills=True))
-    return Content(Text("Keys", style="bold"), columns, [Row(each) for each in HELP])
+def help_content() -> ScreenContent:
+    columns = (ScreenColumn("KEYS"), ScreenColumn("", fills=True))
+    return ScreenContent(Text("Keys", style="bold"), columns, [ScreenRow(each) for each in HELP])
 
 
-def body_height(height: int, content: Content) -> int:
+def body_height(height: int, content: ScreenContent) -> int:
     """Return how many rows fit."""
     head = _COLUMN_HEAD if any(each.title for each in content.columns) else 0
     return max(1, height - _HEAD - _FOOT - head)
 
 
-def frame(content: Content, nav: Navigation, width: int, height: int, error: str) -> RenderableType:
+def frame(
+    content: ScreenContent, nav: Navigation, width: int, height: int, error: str
+) -> RenderableType:
     """Return the whole screen. Moves the selection so that it is visible."""
     room = body_height(height, content)
     ids = [each.id for each in content.rows]
@@ -75,10 +77,10 @@ def frame(content: Content, nav: Navigation, width: int, height: int, error: str
     )
 
 
-def _title(content: Content, nav: Navigation, width: int) -> Text:
+def _title(content: ScreenContent, nav: Navigation, width: int) -> Text:
     title = content.title.copy()
     count = len(content.rows)
-    if count and nav.page is not Page.JOB:
+    if count and nav.page is not ScreenPage.JOB:
         title.append(f"  {nav.selection.index + 1}/{count}", style="dim")
     title.truncate(width, overflow="ellipsis")
     return title
@@ -98,7 +100,7 @@ def _foot(nav: Navigation, error: str, width: int) -> Sequence[Text]:
     return lines
 
 
-def _table(content: Content, nav: Navigation, room: int, width: int) -> Table:
+def _table(content: ScreenContent, nav: Navigation, room: int, width: int) -> Table:
     shown = [at for at, each in enumerate(content.columns) if width >= NARROW or not each.wide]
     columns = [content.columns[at] for at in shown]
     table = Table(

@@ -12,35 +12,37 @@ from kuota.dashboard.shapes import PodRow, TimelineEntry, WorkloadModel
 from kuota.view.live import age
 
 from ..tables import LIVE_STYLES
-from .content import Column, Content, Row
+from .content import ScreenColumn, ScreenContent, ScreenRow
 
-_LINE = (Column("", fills=True),)
+_LINE = (ScreenColumn("", fills=True),)
 _LABEL = 14
 
 
-def job_content(model: WorkloadModel, now: datetime) -> Content:
+def job_content(model: WorkloadModel, now: datetime) -> ScreenContent:
     """Return the page of one workload. The rows of pods have the name of the pod as their ID."""
     row = model.row
     title = Text(f"{row.kind} {row.namespace}/{row.job}", style="bold")
     lines = [*_facts(model, now), *_explanation(model), *_timeline(model.timeline, now)]
-    return Content(title, _LINE, [*map(_row, lines), *_pods(model.pods, now)])
+    return ScreenContent(title, _LINE, [*map(_row, lines), *_pods(model.pods, now)])
 
 
-def gone_content(name: str) -> Content:
+def gone_content(name: str) -> ScreenContent:
     """Return the page of a workload that does not exist any more."""
-    return Content(Text(name, style="bold"), _LINE, [], "This workload was deleted. Esc: back")
+    return ScreenContent(
+        Text(name, style="bold"), _LINE, [], "This workload was deleted. Esc: back"
+    )
 
 
-def log_content(pod: str, lines: Sequence[str], filter: str, note: str) -> Content:
+def log_content(pod: str, lines: Sequence[str], filter: str, note: str) -> ScreenContent:
     """Return the page of a log. `note` says why it ends, or that it is followed."""
     wanted = filter.lower()
-    shown = [Row([each]) for each in lines if not wanted or wanted in each.lower()]
+    shown = [ScreenRow([each]) for each in lines if not wanted or wanted in each.lower()]
     title = Text(f"Log of pod {pod}", style="bold").append(f"  {note}", style="dim")
-    return Content(title, _LINE, shown, "The log is empty so far.", last=True)
+    return ScreenContent(title, _LINE, shown, "The log is empty so far.", last=True)
 
 
-def _row(line: Text) -> Row:
-    return Row([line])
+def _row(line: Text) -> ScreenRow:
+    return ScreenRow([line])
 
 
 def _facts(model: WorkloadModel, now: datetime) -> Iterator[Text]:
@@ -119,13 +121,13 @@ def _entry(entry: TimelineEntry, now: datetime) -> Text:
     return line.append(" ".join(words.split()))
 
 
-def _pods(pods: Sequence[PodRow], now: datetime) -> Iterator[Row]:
+def _pods(pods: Sequence[PodRow], now: datetime) -> Iterator[ScreenRow]:
     if not pods:
         return
-    yield Row([Text("")])
-    yield Row([Text("Pods").append("  Enter or l: log", style="dim")])
+    yield ScreenRow([Text("")])
+    yield ScreenRow([Text("Pods").append("  Enter or l: log", style="dim")])
     for pod in pods:
         where = f" on {pod.node}" if pod.node else ""
         why = f": {' '.join(pod.why.split())}" if pod.why else ""
         line = f"  {pod.name}  {pod.phase}{where}, {age(pod.created, now)}{why}"
-        yield Row([Text(line)], pod.name)
+        yield ScreenRow([Text(line)], pod.name)

@@ -15,16 +15,27 @@ from kuota.view.live import age
 from kuota.view.workload_state import OVER, LiveState
 
 from ..tables import LIVE_STYLES
-from .content import Cells, Column, Content, Row
+from .content import Cells, ScreenColumn, ScreenContent, ScreenRow
 from .navigation import Navigation, Order
 
-_STATE, _AGE, _WHY = Column("STATE"), Column("AGE", right=True), Column("DETAILS", fills=True)
-_PRIORITY = Column("PRIORITY", right=True, wide=True)
-JOB_COLUMNS = (
-    *(Column("JOB"), Column("KIND", wide=True), _STATE, Column("QUEUE")),
-    *(_PRIORITY, Column("USER", wide=True), _AGE, _WHY),
+_STATE, _AGE, _WHY = (
+    ScreenColumn("STATE"),
+    ScreenColumn("AGE", right=True),
+    ScreenColumn("DETAILS", fills=True),
 )
-QUEUE_COLUMNS = (Column("POSITION", right=True), Column("JOB"), _STATE, _PRIORITY, _AGE, _WHY)
+_PRIORITY = ScreenColumn("PRIORITY", right=True, wide=True)
+JOB_COLUMNS = (
+    *(ScreenColumn("JOB"), ScreenColumn("KIND", wide=True), _STATE, ScreenColumn("QUEUE")),
+    *(_PRIORITY, ScreenColumn("USER", wide=True), _AGE, _WHY),
+)
+QUEUE_COLUMNS = (
+    ScreenColumn("POSITION", right=True),
+    ScreenColumn("JOB"),
+    _STATE,
+    _PRIORITY,
+    _AGE,
+    _WHY,
+)
 
 _RANKS = {LiveState.ADMITTED: 0, LiveState.QUOTARESERVED: 1}
 _ORDERS: dict[Order, Callable[[WorkloadRow], tuple[object, ...]]] = {
@@ -36,7 +47,7 @@ _ORDERS: dict[Order, Callable[[WorkloadRow], tuple[object, ...]]] = {
 }
 
 
-def jobs_content(rows: Iterable[WorkloadRow], nav: Navigation, now: datetime) -> Content:
+def jobs_content(rows: Iterable[WorkloadRow], nav: Navigation, now: datetime) -> ScreenContent:
     """Return the page Jobs, with the filter and in the order of the user."""
     known = [row for row in rows if nav.finished or row.state not in OVER]
     shown = [row for row in known if _matches(row, nav.filter)]
@@ -46,14 +57,14 @@ def jobs_content(rows: Iterable[WorkloadRow], nav: Navigation, now: datetime) ->
     title = Text(f"Jobs  {words}", style="bold")
     title.append(f"  by {nav.order}{', reversed' if nav.reverse else ''}", style="dim")
     empty = "No job matches the filter." if known else "There are no jobs."
-    return Content(
-        title, JOB_COLUMNS, [Row(partial(_job, row, now), row.key) for row in shown], empty
+    return ScreenContent(
+        title, JOB_COLUMNS, [ScreenRow(partial(_job, row, now), row.key) for row in shown], empty
     )
 
 
 def queue_content(
     name: str, rows: Iterable[WorkloadRow], filter: str, now: datetime, hidden: int
-) -> Content:
+) -> ScreenContent:
     """Return the page of a ClusterQueue: its pending workloads in order.
 
     `hidden` are pending workloads that the user may not see, so that positions are unknown.
@@ -62,7 +73,7 @@ def queue_content(
         (row for row in rows if row.cluster_queue == name and row.order), key=lambda row: row.order
     )
     shown = [
-        Row(partial(_pending, "-" if hidden else str(at), row, now), row.key)
+        ScreenRow(partial(_pending, "-" if hidden else str(at), row, now), row.key)
         for at, row in enumerate(pending, start=1)
         if _matches(row, filter)
     ]
@@ -70,7 +81,7 @@ def queue_content(
     title.append(f"  {len(pending) + hidden} pending, in the order of the scheduler", style="dim")
     if hidden:
         title.append(f"; you may not see {hidden} of them", style="dim")
-    return Content(title, QUEUE_COLUMNS, shown, "No workload is pending here.")
+    return ScreenContent(title, QUEUE_COLUMNS, shown, "No workload is pending here.")
 
 
 def _rank(state: LiveState) -> int:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from . import keys
 
 
-class Page(StrEnum):
+class ScreenPage(StrEnum):
     QUOTA = "Quota"
     JOBS = "Jobs"
     QUEUE = "Queue"
@@ -28,13 +28,18 @@ class Order(StrEnum):
     AGE = "age"
 
 
-_OPENS = {Page.QUOTA: Page.QUEUE, Page.QUEUE: Page.JOB, Page.JOBS: Page.JOB, Page.JOB: Page.LOG}
+_OPENS = {
+    ScreenPage.QUOTA: ScreenPage.QUEUE,
+    ScreenPage.QUEUE: ScreenPage.JOB,
+    ScreenPage.JOBS: ScreenPage.JOB,
+    ScreenPage.JOB: ScreenPage.LOG,
+}
 _MOVES = {keys.UP: -1, "k": -1, keys.DOWN: 1, "j": 1}
-FILTERED = (Page.QUOTA, Page.JOBS, Page.QUEUE, Page.LOG)
+FILTERED = (ScreenPage.QUOTA, ScreenPage.JOBS, ScreenPage.QUEUE, ScreenPage.LOG)
 """The pages whose rows can be filtered."""
 
 
-class Selection:
+class SelectedRow:
     """The selected row of a page. It stays on its object while rows come, go and move."""
 
     def __init__(self) -> None:
@@ -64,24 +69,24 @@ class Navigation:
     """The state of the screen. `opened` has the ID that was opened on each page."""
 
     def __init__(self, *, finished: bool = True) -> None:
-        self.page = Page.QUOTA
+        self.page = ScreenPage.QUOTA
         self.finished = finished
         self.order = Order.STATE
         self.reverse = False
         self.editing = False
         self.at_end = True
         """Whether the log follows its end."""
-        self.filters: dict[Page, str] = dict.fromkeys(Page, "")
-        self.opened: dict[Page, str] = {}
-        self.selections = {page: Selection() for page in Page}
-        self._back: list[Page] = []
+        self.filters: dict[ScreenPage, str] = dict.fromkeys(ScreenPage, "")
+        self.opened: dict[ScreenPage, str] = {}
+        self.selections = {page: SelectedRow() for page in ScreenPage}
+        self._back: list[ScreenPage] = []
 
     @property
     def filter(self) -> str:
         return self.filters[self.page]
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> SelectedRow:
         return self.selections[self.page]
 
     def press(self, key: str, ids: Sequence[str], page_rows: int) -> bool:
@@ -128,11 +133,11 @@ class Navigation:
             case keys.ESCAPE | keys.BACKSPACE:
                 self._leave()
             case "1":
-                self.go(Page.QUOTA)
+                self.go(ScreenPage.QUOTA)
             case "2":
-                self.go(Page.JOBS)
+                self.go(ScreenPage.JOBS)
             case "?" | "h":
-                self.go(Page.HELP)
+                self.go(ScreenPage.HELP)
             case "/":
                 self.editing = self.page in FILTERED
             case "s":
@@ -145,7 +150,7 @@ class Navigation:
             case "l":
                 self._open_log(ids)
 
-    def go(self, page: Page) -> None:
+    def go(self, page: ScreenPage) -> None:
         """Show a page. Escape returns to the present one."""
         if page is not self.page:
             self._back.append(self.page)
@@ -159,15 +164,15 @@ class Navigation:
 
     def _open_log(self, ids: Sequence[str]) -> None:
         """Open the log of the selected pod, or of the last one."""
-        if self.page is Page.JOB:
+        if self.page is ScreenPage.JOB:
             pods = [each for each in ids if each]
             chosen = ids[self.selection.index] if ids else ""
             if chosen or pods:
-                self._show(Page.LOG, chosen or pods[-1])
+                self._show(ScreenPage.LOG, chosen or pods[-1])
 
-    def _show(self, page: Page, chosen: str) -> None:
+    def _show(self, page: ScreenPage, chosen: str) -> None:
         self.opened[page] = chosen
-        self.selections[page] = Selection()
+        self.selections[page] = SelectedRow()
         self.filters[page] = ""
         self.at_end = True
         self.go(page)

@@ -38,7 +38,7 @@ DETAILS_S = 2.0
 """How often Events and the explanation of the open job are read."""
 
 
-class Objects:
+class FollowedObjects:
     """Follows the objects of a namespace, or of all. `changed` is called after every change."""
 
     def __init__(self, session: Session, where: str | None, changed: Callable[[], None]) -> None:

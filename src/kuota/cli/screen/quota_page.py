@@ -11,69 +11,69 @@ from kuota.api.base import Json
 from kuota.dashboard.shapes import NodeKind, QuotaCell, TreeModel, TreeNode
 from kuota.view.live import LiveQueue, LiveQuota, queue_rows
 
-from .content import Column, Content, Row
+from .content import ScreenColumn, ScreenContent, ScreenRow
 
 COLUMNS = (
-    Column("NAME"),
-    Column("FLAVOR", wide=True),
-    Column("RESOURCE"),
-    Column("USED", right=True),
-    Column("QUOTA", right=True),
-    Column("BORROWED", right=True),
-    Column("LENT", right=True, wide=True),
-    Column("AVAILABLE", right=True, wide=True),
-    Column(""),
-    Column("PENDING", right=True),
-    Column("ADMITTED", right=True),
-    Column("", fills=True),
+    ScreenColumn("NAME"),
+    ScreenColumn("FLAVOR", wide=True),
+    ScreenColumn("RESOURCE"),
+    ScreenColumn("USED", right=True),
+    ScreenColumn("QUOTA", right=True),
+    ScreenColumn("BORROWED", right=True),
+    ScreenColumn("LENT", right=True, wide=True),
+    ScreenColumn("AVAILABLE", right=True, wide=True),
+    ScreenColumn(""),
+    ScreenColumn("PENDING", right=True),
+    ScreenColumn("ADMITTED", right=True),
+    ScreenColumn("", fills=True),
 )
 _BAR = 12
 _EMPTY = "There are no ClusterQueues. `kuota create clusterqueue --help` shows how to create one."
 
 
-def tree_content(model: TreeModel, filter: str) -> Content:
+def tree_content(model: TreeModel, filter: str) -> ScreenContent:
     """Return the page for users who see all workloads, so that all usage is known."""
     rows = [row for root in model.roots for row in _node(root, 0)]
     cycle = Text("its parents form a cycle", style="red")
-    rows += [Row([Text(each, style="bold"), *[""] * 10, cycle]) for each in model.cyclic]
+    rows += [ScreenRow([Text(each, style="bold"), *[""] * 10, cycle]) for each in model.cyclic]
     return _content(rows, filter)
 
 
-def queues_content(cluster_queues: Iterable[Json], filter: str) -> Content:
+def queues_content(cluster_queues: Iterable[Json], filter: str) -> ScreenContent:
     """Return the page for users who see some workloads only: what the queues' status says."""
-    rows: list[Row] = []
+    rows: list[ScreenRow] = []
     cohort = ""
     for each in queue_rows(cluster_queues):
         if each.cohort and each.cohort != cohort:
-            rows.append(Row([Text(each.cohort, style="bold")]))
+            rows.append(ScreenRow([Text(each.cohort, style="bold")]))
         cohort = each.cohort
         rows += _queue(each, 1 if cohort else 0)
     return _content(rows, filter)
 
 
-def _content(rows: list[Row], filter: str) -> Content:
+def _content(rows: list[ScreenRow], filter: str) -> ScreenContent:
     wanted = filter.lower()
     shown = [row for row in rows if not wanted or wanted in _words(row)]
-    return Content(Text("Quota", style="bold"), COLUMNS, shown, _EMPTY)
+    return ScreenContent(Text("Quota", style="bold"), COLUMNS, shown, _EMPTY)
 
 
-def _words(row: Row) -> str:
+def _words(row: ScreenRow) -> str:
     return " ".join([row.id, *map(str, row.drawn())]).lower()
 
 
-def _node(node: TreeNode, depth: int) -> Iterator[Row]:
+def _node(node: TreeNode, depth: int) -> Iterator[ScreenRow]:
     cohort = node.kind is NodeKind.COHORT
     name = Text("  " * depth + node.name, style="bold" if cohort else "")
     counts = [str(node.pending), str(node.admitted)]
     id = "" if cohort else node.name
     note = Text(_stopped(node.stop_policy, node.inactive), style="red")
     if not node.quotas:
-        yield Row([name, *[""] * 8, *counts, note], id)
+        yield ScreenRow([name, *[""] * 8, *counts, note], id)
     for index, quota in enumerate(node.quotas):
         first = not index
         begin: list[str | Text] = [name if first else ""]
         end: list[str | Text] = [*counts, note] if first else ["", "", ""]
-        yield Row([*begin, *_cells(quota), *end], id)
+        yield ScreenRow([*begin, *_cells(quota), *end], id)
     for child in node.children:
         yield from _node(child, depth + 1)
 
@@ -97,13 +97,13 @@ def _cells(quota: QuotaCell) -> list[str | Text]:
     ]
 
 
-def _queue(queue: LiveQueue, depth: int) -> Iterator[Row]:
+def _queue(queue: LiveQueue, depth: int) -> Iterator[ScreenRow]:
     for index, quota in enumerate(queue.quotas or [None]):
         first = not index
         name = "  " * depth + queue.name if first else ""
         counts = [str(queue.pending), str(queue.admitted)] if first else ["", ""]
         note = Text(queue.inactive if first else "", style="red")
-        yield Row([name, *_live_cells(quota), *counts, note], queue.name)
+        yield ScreenRow([name, *_live_cells(quota), *counts, note], queue.name)
 
 
 def _live_cells(quota: LiveQuota | None) -> list[str | Text]:

@@ -22,14 +22,14 @@ from kuota.dashboard.models.tree import tree_model
 from kuota.failures import alongside
 
 from ..safe_console import SafeConsole
-from .content import Content
+from .content import ScreenContent
 from .frame import body_height, frame, help_content
 from .job_page import gone_content, job_content, log_content
 from .jobs_page import jobs_content, queue_content
 from .keys import Keys
 from .log_reader import LogReader
-from .navigation import Navigation, Page
-from .objects import Objects
+from .navigation import Navigation, ScreenPage
+from .objects import FollowedObjects
 from .quota_page import queues_content, tree_content
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Screen:
         self._console = SafeConsole()
         self._moved = asyncio.Event()
         self._ended = False
-        self._objects = Objects(session, where, self._moved.set)
+        self._objects = FollowedObjects(session, where, self._moved.set)
         self._keys = Keys()
         self._log: LogReader | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -92,47 +92,51 @@ class Screen:
         self._ended = True
         self._moved.set()
 
-    def _page(self) -> Content:
+    def _page(self) -> ScreenContent:
         objects, nav, now = self._objects, self.nav, datetime.now(UTC)
         if not objects.ready and not objects.error:
-            return Content(Text("Kuota", style="bold"), (), (), "Asking the server …")
+            return ScreenContent(Text("Kuota", style="bold"), (), (), "Asking the server …")
         match nav.page:
-            case Page.QUOTA if objects.where is None:
+            case ScreenPage.QUOTA if objects.where is None:
                 return tree_content(tree_model(objects.state), nav.filter)
-            case Page.QUOTA:
+            case ScreenPage.QUOTA:
                 return queues_content(objects.cluster_queues(), nav.filter)
-            case Page.JOBS:
+            case ScreenPage.JOBS:
                 return jobs_content(objects.rows(), nav, now)
-            case Page.QUEUE:
-                name = nav.opened[Page.QUEUE]
+            case ScreenPage.QUEUE:
+                name = nav.opened[ScreenPage.QUEUE]
                 hidden = objects.hidden(name)
                 return queue_content(name, objects.rows(), nav.filter, now, hidden)
-            case Page.JOB:
-                model = objects.job(Key.parse(nav.opened[Page.JOB]))
-                return job_content(model, now) if model else gone_content(nav.opened[Page.JOB])
-            case Page.LOG:
+            case ScreenPage.JOB:
+                model = objects.job(Key.parse(nav.opened[ScreenPage.JOB]))
+                return (
+                    job_content(model, now) if model else gone_content(nav.opened[ScreenPage.JOB])
+                )
+            case ScreenPage.LOG:
                 return self._log_page()
-            case Page.HELP:
+            case ScreenPage.HELP:
                 return help_content()
 
-    def _log_page(self) -> Content:
+    def _log_page(self) -> ScreenContent:
         log = self._log
         if log is None:
-            return log_content(self.nav.opened[Page.LOG], (), "", "")
+            return log_content(self.nav.opened[ScreenPage.LOG], (), "", "")
         return log_content(log.pod.name, list(log.lines), self.nav.filter, log.note)
 
     def _opened(self) -> Key | None:
         """Return the Workload whose page is shown."""
-        return Key.parse(self.nav.opened[Page.JOB]) if self.nav.page is Page.JOB else None
+        return (
+            Key.parse(self.nav.opened[ScreenPage.JOB]) if self.nav.page is ScreenPage.JOB else None
+        )
 
     def _follow_log(self) -> None:
         """Read the log that the page shows, and no other."""
-        if self.nav.page is not Page.LOG:
-            if self._log is not None and self.nav.page is not Page.HELP:
+        if self.nav.page is not ScreenPage.LOG:
+            if self._log is not None and self.nav.page is not ScreenPage.HELP:
                 self._close_log()
             return
-        space = Key.parse(self.nav.opened[Page.JOB]).namespace
-        wanted = Key(space, self.nav.opened[Page.LOG])
+        space = Key.parse(self.nav.opened[ScreenPage.JOB]).namespace
+        wanted = Key(space, self.nav.opened[ScreenPage.LOG])
         if self._log is None or self._log.pod != wanted:
             self._close_log()
             self._log = LogReader(self._session, wanted, self._moved.set)

@@ -46,7 +46,7 @@ class Watched(Struct):
     label_selector: str = ""
 
 
-class Objects(Protocol):
+class CheckObjects(Protocol):
     """The newest known objects of the watched kinds."""
 
     def get(self, resource: Resource, key: Key) -> Json | None:
@@ -69,7 +69,7 @@ class CheckedWorkload(Struct):
 
     stored: StoredWorkload
     checks: Mapping[str, AdmissionCheck]
-    objects: Objects
+    objects: CheckObjects
     flavors: Mapping[str, ResourceFlavor]
     now: float
     jitter: float = 0.0
@@ -96,7 +96,7 @@ class CheckController:
     effect_kinds: ClassVar[Sequence[Resource]] = ()
     """The kinds besides Workloads and `watched` that effects may name."""
 
-    def activity(self, check: AdmissionCheck, objects: Objects) -> Activity:
+    def activity(self, check: AdmissionCheck, objects: CheckObjects) -> Activity:
         """Return whether the check can be used. ClusterQueues with an unusable check stop."""
         return ACTIVE
 

@@ -21,7 +21,7 @@ from kuota.kube.workqueue import WorkQueue, serve
 
 from ..cached_object import CachedObject
 from ..cluster_cache import ClusterCache
-from ..effects import Sender
+from ..effects import EffectSender
 from ..observer import Instrument
 from .controller import Activity, CheckController
 from .loop import CheckLoop, ControllerDependencies
@@ -47,7 +47,7 @@ class CheckControllers:
         self,
         client: Client,
         cache: ClusterCache,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         gates: Gates,
         own: Iterable[CheckController] = (),

@@ -27,7 +27,7 @@ from kuota.kube.workqueue import RetryLater, Stuck, WorkQueue, serve
 
 from ..cached_object import CachedObject
 from ..cluster_cache import ClusterCache
-from ..effects import Sender
+from ..effects import EffectSender
 from ..observer import Instrument
 from ..workload_indexes import CHECK
 from .controller import Activity, CheckController, CheckedWorkload, Watched
@@ -85,7 +85,7 @@ class ControllerDependencies(NamedTuple):
 
     client: Client
     cache: ClusterCache
-    sender: Sender
+    sender: EffectSender
     clock: Clock
     checks: WorkQueue[Key]
 

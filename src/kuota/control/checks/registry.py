@@ -10,7 +10,7 @@ from kuota.api.kueue import MULTIKUEUE, PROVISIONING
 from .controller import CheckController
 
 
-class Registry:
+class CheckControllerRegistry:
     """Controllers, each with a name of its own."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Registry:
         self._by_name[name] = controller
 
 
-OWN = Registry()
+OWN = CheckControllerRegistry()
 """The controllers of installed packages. `kuota.plugins` fills it at start-up."""
 
 

@@ -22,29 +22,49 @@ from kuota.view.live import gets, moment
 from kuota.view.observed import ObservedState
 from kuota.view.workload_state import preemptor_uid, uid_in
 
-from ..shapes import Step, TimelineEntry
+from ..shapes import TimelineEntry, TimelineStep
 from .rows import workload_ref
 
 _SAME_S = 3.0
 """Entries of one step within this time are the same occurrence."""
 _ORDER = (
-    *(Step.SUBMITTED, Step.HELD, Step.RELEASED, Step.PRIORITY, Step.RESERVED, Step.CHECK),
-    *(Step.ADMITTED, Step.RESUMED, Step.RESIZED, Step.PODS_READY, Step.PREEMPTED, Step.EVICTED),
-    *(Step.REQUEUED, Step.WAITING, Step.OTHER, Step.FINISHED, Step.FAILED),
+    *(
+        TimelineStep.SUBMITTED,
+        TimelineStep.HELD,
+        TimelineStep.RELEASED,
+        TimelineStep.PRIORITY,
+        TimelineStep.RESERVED,
+        TimelineStep.CHECK,
+    ),
+    *(
+        TimelineStep.ADMITTED,
+        TimelineStep.RESUMED,
+        TimelineStep.RESIZED,
+        TimelineStep.PODS_READY,
+        TimelineStep.PREEMPTED,
+        TimelineStep.EVICTED,
+    ),
+    *(
+        TimelineStep.REQUEUED,
+        TimelineStep.WAITING,
+        TimelineStep.OTHER,
+        TimelineStep.FINISHED,
+        TimelineStep.FAILED,
+    ),
 )
 """The order of entries with the same time."""
 _EVENTS = {
-    "QuotaReserved": Step.RESERVED,
-    "Admitted": Step.ADMITTED,
-    "Preempted": Step.PREEMPTED,
-    "EvictedDueToPreempted": Step.PREEMPTED,
-    "Pending": Step.WAITING,
-    "Held": Step.HELD,
-    "Released": Step.RELEASED,
-    "PriorityChanged": Step.PRIORITY,
+    "QuotaReserved": TimelineStep.RESERVED,
+    "Admitted": TimelineStep.ADMITTED,
+    "Preempted": TimelineStep.PREEMPTED,
+    "EvictedDueToPreempted": TimelineStep.PREEMPTED,
+    "Pending": TimelineStep.WAITING,
+    "Held": TimelineStep.HELD,
+    "Released": TimelineStep.RELEASED,
+    "PriorityChanged": TimelineStep.PRIORITY,
 }
 _BY_USER = re.compile(r" by user (.+)$")
-_ACTIONS = (Step.HELD, Step.RELEASED, Step.PRIORITY)
+_ACTIONS = (TimelineStep.HELD, TimelineStep.RELEASED, TimelineStep.PRIORITY)
 
 
 def timeline(
@@ -89,42 +109,48 @@ def _conditions(workload: Json) -> Iterator[TimelineEntry]:
     created = str(workload["metadata"].get("creationTimestamp") or "")
     queue = (workload.get("spec") or {}).get("queueName")
     where = f" to LocalQueue {queue}" if queue else ""
-    yield TimelineEntry(time=created, step=Step.SUBMITTED, text=f"submitted{where}")
+    yield TimelineEntry(time=created, step=TimelineStep.SUBMITTED, text=f"submitted{where}")
     yield from _progress(workload)
     for each in (workload.get("status") or {}).get("admissionChecks") or ():
         if each.get("lastTransitionTime") and each.get("state") != "Pending":
             words = ": ".join(
                 filter(None, (f"{each.get('name')} is {each.get('state')}", each.get("message")))
             )
-            yield TimelineEntry(time=str(each["lastTransitionTime"]), step=Step.CHECK, text=words)
+            yield TimelineEntry(
+                time=str(each["lastTransitionTime"]), step=TimelineStep.CHECK, text=words
+            )
 
 
 def _progress(workload: Json) -> Iterator[TimelineEntry]:
     queue = str(((workload.get("status") or {}).get("admission") or {}).get("clusterQueue") or "")
     if holds(workload, "QuotaReserved"):
-        yield _entry(workload, "QuotaReserved", Step.RESERVED, f"quota reserved in {queue}", queue)
+        yield _entry(
+            workload, "QuotaReserved", TimelineStep.RESERVED, f"quota reserved in {queue}", queue
+        )
     elif message(workload, "QuotaReserved") and not holds(workload, "Finished"):
         words = message(workload, "QuotaReserved")
-        yield _entry(workload, "QuotaReserved", Step.WAITING, f"waits: {words}")
+        yield _entry(workload, "QuotaReserved", TimelineStep.WAITING, f"waits: {words}")
     if holds(workload, "Admitted"):
         given = gets(workload)
         words = f"admitted by {queue}: {given}" if given else f"admitted by {queue}"
-        yield _entry(workload, "Admitted", Step.ADMITTED, words, queue)
+        yield _entry(workload, "Admitted", TimelineStep.ADMITTED, words, queue)
     if holds(workload, "PodsReady"):
-        yield _entry(workload, "PodsReady", Step.PODS_READY, "all pods are ready")
+        yield _entry(workload, "PodsReady", TimelineStep.PODS_READY, "all pods are ready")
     if holds(workload, "Evicted"):
         preempted = (condition(workload, "Evicted") or {}).get("reason") == PREEMPTED
-        step = Step.PREEMPTED if preempted else Step.EVICTED
+        step = TimelineStep.PREEMPTED if preempted else TimelineStep.EVICTED
         yield _entry(workload, "Evicted", step, message(workload, "Evicted"))
     if holds(workload, "Requeued") and holds(workload, "Evicted"):
-        yield _entry(workload, "Requeued", Step.REQUEUED, "queued again")
+        yield _entry(workload, "Requeued", TimelineStep.REQUEUED, "queued again")
     if holds(workload, "Finished"):
         failed = (condition(workload, "Finished") or {}).get("reason") == "Failed"
-        step = Step.FAILED if failed else Step.FINISHED
+        step = TimelineStep.FAILED if failed else TimelineStep.FINISHED
         yield _entry(workload, "Finished", step, message(workload, "Finished"))
 
 
-def _entry(workload: Json, kind: str, step: Step, text: str, where: str = "") -> TimelineEntry:
+def _entry(
+    workload: Json, kind: str, step: TimelineStep, text: str, where: str = ""
+) -> TimelineEntry:
     found = condition(workload, kind) or {}
     return TimelineEntry(
         time=str(found.get("lastTransitionTime") or ""),
@@ -141,29 +167,29 @@ def _record(record: JobRecord) -> Iterator[TimelineEntry]:
         queue = run.cluster_queue
         if run.started == run.admitted:
             words = f"admitted by {queue}"
-            yield _at(run.admitted, Step.ADMITTED, words, where=queue)
+            yield _at(run.admitted, TimelineStep.ADMITTED, words, where=queue)
         else:
-            yield _at(run.started, Step.RESIZED, "its amounts changed", where=queue)
+            yield _at(run.started, TimelineStep.RESIZED, "its amounts changed", where=queue)
         if run.ended is not None and run.ending not in (FINISHED, RESIZED, DELETED):
             yield _stopped(run, run.ended)
     for each in record.held:
-        yield _at(each.started, Step.HELD, "held")
+        yield _at(each.started, TimelineStep.HELD, "held")
         if each.ended is not None:
-            yield _at(each.ended, Step.RELEASED, "released")
+            yield _at(each.ended, TimelineStep.RELEASED, "released")
     if record.finished is not None:
         failed = record.outcome == "Failed"
         words = ": ".join(filter(None, (str(record.outcome).lower(), record.cause)))
-        yield _at(record.finished, Step.FAILED if failed else Step.FINISHED, words)
+        yield _at(record.finished, TimelineStep.FAILED if failed else TimelineStep.FINISHED, words)
 
 
 def _stopped(run: Run, ended: float) -> TimelineEntry:
     if run.preempted:
-        return _at(ended, Step.PREEMPTED, "preempted", reason=run.ending)
-    return _at(ended, Step.EVICTED, f"evicted ({run.ending})", reason=run.ending)
+        return _at(ended, TimelineStep.PREEMPTED, "preempted", reason=run.ending)
+    return _at(ended, TimelineStep.EVICTED, f"evicted ({run.ending})", reason=run.ending)
 
 
 def _at(
-    moment_s: float, step: Step, text: str, *, reason: str = "", where: str = ""
+    moment_s: float, step: TimelineStep, text: str, *, reason: str = "", where: str = ""
 ) -> TimelineEntry:
     time = timestamp(moment_s)
     return TimelineEntry(time=time, step=step, text=text, reason=reason, where=where)
@@ -174,7 +200,7 @@ def _events(events: Iterable[Json]) -> Iterator[TimelineEntry]:
         reason, words = str(each.get("reason") or ""), str(each.get("message") or "")
         step = _EVENTS.get(reason)
         if step is None and reason.startswith("EvictedDueTo"):
-            step = Step.EVICTED
+            step = TimelineStep.EVICTED
         if step is None:
             continue
         user = _BY_USER.search(words) if step in _ACTIONS else None
@@ -194,7 +220,7 @@ def _with_preemptors(
     """Name the preemptors. Only that of the last preemption is recorded in the Workload."""
     found, last = list(entries), preemptor_uid(workload)
     for at in range(len(found) - 1, -1, -1):
-        if found[at].step is Step.PREEMPTED:
+        if found[at].step is TimelineStep.PREEMPTED:
             by = observed.workload_by_uid(uid_in(found[at].text) or last)
             if by is not None:
                 found[at] = msgspec.structs.replace(found[at], by=workload_ref(by))
@@ -206,9 +232,9 @@ def _resumed(entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
     """Call an admission after an eviction a resumption."""
     stopped = False
     for each in entries:
-        if each.step is Step.ADMITTED and stopped:
+        if each.step is TimelineStep.ADMITTED and stopped:
             stopped = False
-            each = msgspec.structs.replace(each, step=Step.RESUMED)
-        elif each.step in (Step.PREEMPTED, Step.EVICTED):
+            each = msgspec.structs.replace(each, step=TimelineStep.RESUMED)
+        elif each.step in (TimelineStep.PREEMPTED, TimelineStep.EVICTED):
             stopped = True
         yield each

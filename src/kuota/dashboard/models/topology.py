@@ -11,10 +11,10 @@ from kuota.view.topology import DomainResource, DomainRow, FlavorRow, topology_r
 from kuota.view.workload_state import owner
 
 from ..shapes import (
-    Content,
     DomainAmounts,
+    DomainContent,
     DomainNode,
-    FlavorTopology,
+    FlavorDomains,
     Ref,
     TopologyModel,
     UnusedNodeRow,
@@ -30,8 +30,8 @@ def topology_model(observed: ObservedState) -> TopologyModel:
     )
 
 
-def _flavor(row: FlavorRow, observed: ObservedState) -> FlavorTopology:
-    return FlavorTopology(
+def _flavor(row: FlavorRow, observed: ObservedState) -> FlavorDomains:
+    return FlavorDomains(
         flavor=row.flavor,
         topology=row.topology,
         levels=row.levels,
@@ -64,11 +64,11 @@ def _amounts(row: DomainResource) -> DomainAmounts:
     )
 
 
-def _contents(row: DomainRow, observed: ObservedState) -> Iterator[Content]:
+def _contents(row: DomainRow, observed: ObservedState) -> Iterator[DomainContent]:
     for each in row.contents:
         key = Key.parse(each.workload)
         kind, job = owner(observed.workloads[key]) if key in observed.workloads else ("", "")
-        yield Content(
+        yield DomainContent(
             workload=Ref(kind="Workload", name=key.name, namespace=key.namespace),
             job=job or key.name,
             kind=kind or "Workload",

@@ -22,11 +22,9 @@ from ..shapes import (
     LocalQueueRow,
     NodeKind,
     QueueMeta,
-    QueueModel,
     QuotaCell,
     TreeModel,
     TreeNode,
-    WorkloadRow,
 )
 from .amounts import amount, number
 
@@ -62,17 +60,6 @@ def queue_meta(observed: ObservedState, name: str) -> QueueMeta | None:
             if (each.lender_kind, each.lender) == (NodeKind.CLUSTER_QUEUE.value, name)
         ],
     )
-
-
-def queue_model(
-    observed: ObservedState, name: str, rows: Iterable[WorkloadRow]
-) -> QueueModel | None:
-    """Return a ClusterQueue with those of the rows that are pending in it, in order."""
-    meta = queue_meta(observed, name)
-    if meta is None:
-        return None
-    pending = [each for each in rows if each.order and each.cluster_queue == name]
-    return QueueModel(meta=meta, rows=sorted(pending, key=lambda each: each.order))
 
 
 class _Builder:

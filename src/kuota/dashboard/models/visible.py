@@ -10,7 +10,7 @@ counted, and so are references to them from objects that stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TypeVar, overload
 
@@ -26,7 +26,6 @@ from ..shapes import (
     NodeRow,
     NodesModel,
     QueueMeta,
-    QueueModel,
     Ref,
     TeamsModel,
     TimelineEntry,
@@ -40,9 +39,7 @@ from ..shapes import (
 
 MayRead = Callable[[str], bool]
 """Whether the viewer may read the Workloads, pods and LocalQueues of a namespace."""
-Whole = TypeVar(
-    "Whole", TreeModel, QueueMeta, QueueModel, WorkloadsModel, TopologyModel, NodesModel, TeamsModel
-)
+Whole = TypeVar("Whole", TreeModel, WorkloadsModel, TopologyModel, NodesModel, TeamsModel)
 
 
 @overload
@@ -63,10 +60,6 @@ def visible(model: object, may_read: MayRead) -> object:
             return WorkloadsModel(rows=_rows(model.rows, allowed))
         case TreeModel():
             return replace(model, roots=[_node(each, allowed) for each in model.roots])
-        case QueueMeta():
-            return replace(model, queue=_node(model.queue, allowed))
-        case QueueModel():
-            return _queue(model, allowed)
         case TopologyModel():
             flavors = [
                 replace(each, domains=[_domain(one, allowed) for one in each.domains])
@@ -78,6 +71,20 @@ def visible(model: object, may_read: MayRead) -> object:
         case TeamsModel():
             return replace(model, teams=[each for each in model.teams if allowed(each.team)])
     raise TypeError(f"{type(model).__name__} is not a model")
+
+
+def visible_queue(
+    meta: QueueMeta, pending: Sequence[Key], workloads: MayRead, local_queues: MayRead
+) -> QueueMeta:
+    """Return what a viewer of these Workloads and LocalQueues may see of a ClusterQueue.
+
+    `pending` are all its pending workloads, in order. Positions stay those among all of them.
+    """
+    allowed = cache(workloads)
+    positions = [at for at, key in enumerate(pending, 1) if allowed(key.namespace)]
+    hidden = len(pending) - len(positions)
+    queue = _node(meta.queue, cache(local_queues))
+    return replace(meta, queue=queue, hidden=hidden, positions=positions if hidden else None)
 
 
 def _rows(rows: Iterable[WorkloadRow], may_read: MayRead) -> list[WorkloadRow]:
@@ -150,19 +157,6 @@ def _node(node: TreeNode, may_read: MayRead) -> TreeNode:
         children=[_node(each, may_read) for each in node.children],
         local_queues=[each for each in node.local_queues if may_read(each.namespace)],
     )
-
-
-def _queue(model: QueueModel, may_read: MayRead) -> QueueModel:
-    meta = replace(model.meta, queue=_node(model.meta.queue, may_read))
-    rows, positions = [], []
-    for position, each in enumerate(model.rows, 1):
-        row = _row(each, may_read)
-        if row is not None:
-            rows.append(row)
-            positions.append(position)
-    hidden = len(model.rows) - len(rows)
-    meta = replace(meta, hidden=hidden, positions=positions if hidden else None)
-    return QueueModel(meta=meta, rows=rows)
 
 
 def _domain(domain: DomainNode, may_read: MayRead) -> DomainNode:

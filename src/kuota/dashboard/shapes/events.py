@@ -10,7 +10,7 @@ from .workload import WorkloadModel
 from .workloads import WorkloadRow, WorkloadsModel
 
 
-class Session(Shape):
+class SessionModel(Shape):
     """Who is signed in. `namespaces` are those whose workloads may be read; None means all.
 
     `csrf` is the value of the header X-Kuota-CSRF. `actions` is false if the dashboard is
@@ -30,7 +30,7 @@ class Session(Shape):
 View = TreeModel | QueueModel | WorkloadsModel | WorkloadModel | TopologyModel | NodesModel
 
 
-class Snapshot(Shape):
+class SnapshotEvent(Shape):
     """Data of the event `snapshot`."""
 
     view: str

@@ -17,7 +17,7 @@ class DomainAmounts(Shape):
     used_percent: int
 
 
-class Content(Shape):
+class DomainContent(Shape):
     """Pods of one workload in a domain."""
 
     workload: Ref
@@ -38,7 +38,7 @@ class DomainNode(Shape):
     nodes: int
     pods: int
     resources: list[DomainAmounts] = []
-    contents: list[Content] = []
+    contents: list[DomainContent] = []
     hidden_pods: int = 0
     children: list[DomainNode] = []
 
@@ -50,7 +50,7 @@ class UnusedNodeRow(Shape):
     reason: str
 
 
-class FlavorTopology(Shape):
+class FlavorDomains(Shape):
     flavor: str
     topology: str
     levels: list[str]
@@ -62,7 +62,7 @@ class FlavorTopology(Shape):
 class TopologyModel(Shape):
     """Model of the view `topology`: flavors that have a topology, by name."""
 
-    flavors: list[FlavorTopology] = []
+    flavors: list[FlavorDomains] = []
     notes: list[str] = []
 
 

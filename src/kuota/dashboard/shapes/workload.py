@@ -13,7 +13,7 @@ from .places import Device
 from .workloads import WorkloadRow
 
 
-class Step(StrEnum):
+class TimelineStep(StrEnum):
     """The kinds of entries of a timeline."""
 
     SUBMITTED = "submitted"
@@ -44,7 +44,7 @@ class TimelineEntry(Shape):
     """
 
     time: str
-    step: Step
+    step: TimelineStep
     text: str
     reason: str = ""
     where: str = ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kuota.api.resources import multiplied
-from kuota.api.topology_codec import Domain, compact, expand
+from kuota.api.topology_codec import AssignedDomain, compact, expand
 from kuota.api.workload import TopologyAssignment
 from kuota.engine.amounts import Requests
 from kuota.engine.model import Struct
@@ -24,7 +24,7 @@ class LeafAssignment(Struct):
     """Pods by leaf. `levels` are those of the stored values."""
 
     levels: tuple[str, ...] = ()
-    domains: tuple[Domain, ...] = ()
+    domains: tuple[AssignedDomain, ...] = ()
 
     @property
     def pods(self) -> int:
@@ -45,7 +45,7 @@ def built(tree: TopologyTree, shares: Iterable[DomainShare]) -> LeafAssignment:
     placed = [share for share in shares if share.pods]
     placed.sort(key=lambda share: share.domain.values)
     first = len(tree.levels) - 1 if tree.by_host else 0
-    domains = (Domain(list(share.domain.values[first:]), share.pods) for share in placed)
+    domains = (AssignedDomain(list(share.domain.values[first:]), share.pods) for share in placed)
     return LeafAssignment(levels=tree.levels[first:], domains=tuple(domains))
 
 
@@ -68,12 +68,12 @@ def add_usage(total: dict[DomainId, Requests], more: Mapping[DomainId, Requests]
 
 def truncated(assignment: LeafAssignment, count: int) -> LeafAssignment:
     """Return the assignment of the first `count` pods."""
-    kept: list[Domain] = []
+    kept: list[AssignedDomain] = []
     left = count
     for domain in assignment.domains:
         if left <= 0:
             break
-        kept.append(Domain(domain.values, min(domain.count, left)))
+        kept.append(AssignedDomain(domain.values, min(domain.count, left)))
         left -= domain.count
     return LeafAssignment(levels=assignment.levels, domains=tuple(kept))
 
@@ -85,7 +85,7 @@ def merged(tree: TopologyTree, a: LeafAssignment, b: LeafAssignment) -> LeafAssi
         id = tuple(domain.values)
         counts[id] = counts.get(id, 0) + domain.count
     order = sorted(counts, key=lambda id: tree.leaves[id].values)
-    domains = tuple(Domain(list(id), counts[id]) for id in order)
+    domains = tuple(AssignedDomain(list(id), counts[id]) for id in order)
     return LeafAssignment(levels=a.levels, domains=domains)
 
 

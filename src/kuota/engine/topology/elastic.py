@@ -10,11 +10,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from .assignment import LeafAssignment, merged, stale, truncated
-from .place import Outcome, Placer, PodSetRequest
+from .place import Outcome, Placer, PodsToPlace
 from .placement_failure import PlacementFailure
 
 
-def resized(placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None) -> Outcome | None:
+def resized(placer: Placer, workers: PodsToPlace, leader: PodsToPlace | None) -> Outcome | None:
     """Return the new assignments, or None if nothing of the previous ones can be kept."""
     tree = placer.flavor.tree
     before = workers.previous
@@ -33,7 +33,7 @@ def resized(placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None
 
 
 def _grown(
-    placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None, before: LeafAssignment
+    placer: Placer, workers: PodsToPlace, leader: PodsToPlace | None, before: LeafAssignment
 ) -> Outcome:
     placer.assume(before, workers)
     led = leader.previous if leader is not None else None

@@ -41,7 +41,7 @@ Usage = dict[DomainId, Requests]
 Outcome = dict[str, "LeafAssignment | PlacementFailure"]
 
 
-class PodSetRequest(Struct):
+class PodsToPlace(Struct):
     """Pods to place. `requests` are those of one pod.
 
     `implied` says that pods without a topology request are placed. `previous` is the assignment of
@@ -76,14 +76,14 @@ class Placer:
         self.shared = assumed is not None
         self.assumed: Usage = {} if assumed is None else assumed
 
-    def assume(self, assignment: LeafAssignment, request: PodSetRequest) -> None:
+    def assume(self, assignment: LeafAssignment, request: PodsToPlace) -> None:
         """Count the pods of an assignment as usage for those that are placed later."""
         add_usage(self.assumed, usage(assignment, request.requests))
 
     def find(
         self,
-        workers: PodSetRequest,
-        leader: PodSetRequest | None = None,
+        workers: PodsToPlace,
+        leader: PodsToPlace | None = None,
         within: Domain | None = None,
     ) -> Outcome:
         """Return a place for the workers, and for the leader if any, or why there is none."""
@@ -105,7 +105,7 @@ class Placer:
             return self._rejected(why, workers, leader)
         return self._assigned(shares, workers, leader)
 
-    def has_room(self, request: PodSetRequest) -> bool:
+    def has_room(self, request: PodsToPlace) -> bool:
         """Whether `find` returns a place for pods without a leader. This is faster."""
         wanted, allowed = self._demand(request, None), self._constraints(request)
         if isinstance(wanted, PlacementFailure) or isinstance(allowed, PlacementFailure):
@@ -115,7 +115,7 @@ class Placer:
         return has_room(self.flavor.tree, view, wanted)
 
     def _demand(
-        self, workers: PodSetRequest, leader: PodSetRequest | None
+        self, workers: PodsToPlace, leader: PodsToPlace | None
     ) -> Demand | PlacementFailure:
         return demand(
             workers.topology,
@@ -128,13 +128,13 @@ class Placer:
         )
 
     def _rejected(
-        self, why: PlacementFailure, workers: PodSetRequest, leader: PodSetRequest | None
+        self, why: PlacementFailure, workers: PodsToPlace, leader: PodsToPlace | None
     ) -> Outcome:
         why = replace(why, topology=self.flavor.topology)
         return {each.name: why for each in (leader, workers) if each is not None}
 
     def _assigned(
-        self, shares: list[DomainShare], workers: PodSetRequest, leader: PodSetRequest | None
+        self, shares: list[DomainShare], workers: PodsToPlace, leader: PodsToPlace | None
     ) -> Outcome:
         found: Outcome = {workers.name: built(self.flavor.tree, shares)}
         if leader is not None:
@@ -159,7 +159,7 @@ class Placer:
         enabled = self.on(Gate.TASBalancedPlacement)
         return enabled and not wanted.required and not wanted.unconstrained
 
-    def _constraints(self, workers: PodSetRequest) -> NodeConstraints | PlacementFailure:
+    def _constraints(self, workers: PodsToPlace) -> NodeConstraints | PlacementFailure:
         try:
             return constraints(
                 workers.template.spec,

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from kuota.api.workload import SliceTopologyConstraint, TopologyRequest
 
 from .assignment import LeafAssignment, leaves, merged, stale, without
-from .place import Placer, PodSetRequest
+from .place import Placer, PodsToPlace
 from .placement_failure import PlacementFailure, PlacementFailureCause
 from .slices import layers
 from .tree import Domain, TopologyTree
 
 
 def replaced(
-    placer: Placer, request: PodSetRequest, existing: LeafAssignment, node: str
+    placer: Placer, request: PodsToPlace, existing: LeafAssignment, node: str
 ) -> tuple[LeafAssignment, LeafAssignment] | PlacementFailure:
     """Return the assignment with the failed node replaced, and the new places alone."""
     tree, topology = placer.flavor.tree, placer.flavor.topology

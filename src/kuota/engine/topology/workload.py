@@ -14,12 +14,12 @@ from kuota.api.gates import Gate
 
 from .assignment import LeafAssignment
 from .elastic import resized
-from .place import Outcome, Placer, PodSetRequest
+from .place import Outcome, Placer, PodsToPlace
 from .placement_failure import PlacementFailure
 from .replacement import replaced
 
 
-def place(placer: Placer, requests: Sequence[PodSetRequest]) -> Outcome:
+def place(placer: Placer, requests: Sequence[PodsToPlace]) -> Outcome:
     """Return the place of each pod set. After a failure, later pod sets are not placed."""
     outcome: Outcome = {}
     groups = _groups(requests)
@@ -40,7 +40,7 @@ def place(placer: Placer, requests: Sequence[PodSetRequest]) -> Outcome:
 
 def replace_node(
     placer: Placer,
-    requests: Sequence[PodSetRequest],
+    requests: Sequence[PodsToPlace],
     existing: Mapping[str, LeafAssignment],
     node: str,
     *,
@@ -67,15 +67,15 @@ def replace_node(
     return outcome
 
 
-def _groups(requests: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
+def _groups(requests: Sequence[PodsToPlace]) -> list[list[PodsToPlace]]:
     """Return the pod sets that are placed together, in the order of their first members."""
-    groups: dict[object, list[PodSetRequest]] = {}
+    groups: dict[object, list[PodsToPlace]] = {}
     for index, request in enumerate(requests):
         groups.setdefault(request.group or index, []).append(request)
     return list(groups.values())
 
 
-def _roles(group: list[PodSetRequest]) -> tuple[PodSetRequest, PodSetRequest | None]:
+def _roles(group: list[PodsToPlace]) -> tuple[PodsToPlace, PodsToPlace | None]:
     """Return workers and leader: the larger pod set has the workers, the first one if equal."""
     if len(group) == 1:
         return group[0], None
@@ -83,6 +83,6 @@ def _roles(group: list[PodSetRequest]) -> tuple[PodSetRequest, PodSetRequest | N
     return (second, first) if second.count > first.count else (first, second)
 
 
-def _assigned(outcome: Outcome, request: PodSetRequest) -> LeafAssignment:
+def _assigned(outcome: Outcome, request: PodsToPlace) -> LeafAssignment:
     found = outcome.get(request.name)
     return found if isinstance(found, LeafAssignment) else LeafAssignment()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .table import Alert, Severity
+from .table import Alert, AlertSeverity
 
 _KUOTA = "and on (job, instance) kueue_build_info"
 
@@ -12,7 +12,7 @@ CONTROL_PLANE = (
         name="KuotaAbsent",
         expression="absent(kueue_build_info)",
         for_="5m",
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="Prometheus has received no metrics of Kuota for 5 minutes",
         meaning="Kuota does not run, or Prometheus cannot scrape it. While it is down, no job "
         "starts; with the webhooks down, no job that is queued can be created either.",
@@ -34,7 +34,7 @@ CONTROL_PLANE = (
         expression="max by (job) (leader_election_master_status) == 0 "
         "and on (job) kueue_build_info",
         for_="2m",
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="No replica of Kuota leads",
         meaning="Replicas run, but none holds the Lease. Nothing is admitted.",
         check=(
@@ -53,7 +53,7 @@ CONTROL_PLANE = (
         "sum by (where) (kuota_internal_errors_total unless "
         "kuota_internal_errors_total offset 15m)",
         for_="0m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="Unexpected errors in {{ $labels.where }}",
         meaning="A part of the program failed in a way that its author did not expect. It was "
         "isolated and retried, but each such error is a bug.",
@@ -65,7 +65,7 @@ CONTROL_PLANE = (
         expression="sum by (job, instance, controller) "
         f"(rate(controller_runtime_reconcile_errors_total[10m])) > 0.1 {_KUOTA}",
         for_="15m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="Reconciliations of {{ $labels.controller }} fail",
         meaning="Writes to the API server fail again and again, so states of jobs or queues are "
         "outdated.",
@@ -84,7 +84,7 @@ CONTROL_PLANE = (
         expression="histogram_quantile(0.99, sum by (le) "
         "(rate(kueue_admission_attempt_duration_seconds_bucket[10m]))) > 5",
         for_="15m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="1 % of the scheduling cycles take more than 5 seconds",
         meaning="Decisions are delayed. A cycle normally takes milliseconds.",
         check=(
@@ -100,7 +100,7 @@ QUEUES = (
         name="KuotaQueueInactive",
         expression='max by (cluster_queue) (kueue_cluster_queue_status{status="pending"}) == 1',
         for_="15m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="ClusterQueue {{ $labels.cluster_queue }} is inactive",
         meaning="The queue admits nothing: a flavor, topology or admission check is missing, or it "
         "is stopped.",
@@ -111,7 +111,7 @@ QUEUES = (
         name="KuotaWorkloadWaitsLong",
         expression="max by (cluster_queue, team) (kuota_oldest_pending_age_seconds) > 86400",
         for_="15m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="A workload of {{ $labels.team }} waits in {{ $labels.cluster_queue }} for more "
         "than a day",
         meaning="A workload cannot be admitted, or the team has too little quota for its demand.",
@@ -129,7 +129,7 @@ QUEUES = (
         expression="sum by (cluster_queue) "
         '(increase(kueue_evicted_workloads_total{reason="Preempted"}[1h])) > 20',
         for_="0m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="More than 20 preemptions within an hour in {{ $labels.cluster_queue }}",
         meaning="Workloads displace each other often, and each time lose work.",
         check=(
@@ -147,7 +147,7 @@ QUEUES = (
         "sum by (team) (increase(kuota_device_lost_seconds_total[1d])) > "
         "0.2 * sum by (team) (increase(kuota_device_seconds_total[1d]))",
         for_="1h",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="{{ $labels.team }} lost more than 20 % of its device time to evictions",
         meaning="Evictions end runs before they finish. Without checkpoints that work is lost.",
         check=("`kuota usage -A --by team --since 1d`", "The dashboard of the team, by reason."),
@@ -161,7 +161,7 @@ QUEUES = (
         expression="histogram_quantile(0.95, sum by (le, cluster_queue) "
         "(increase(kuota_eviction_to_restart_time_seconds_bucket[1d]))) > 14400",
         for_="1h",
-        severity=Severity.INFO,
+        severity=AlertSeverity.INFO,
         summary="Evicted workloads of {{ $labels.cluster_queue }} wait more than 4 hours",
         meaning="Preempted work resumes late: the queue depends on borrowed quota.",
         check=("`kuota describe cq NAME`: nominal quota against usage.",),
@@ -171,7 +171,7 @@ QUEUES = (
         name="KuotaDevicesIdle",
         expression="sum by (team, resource) (kuota_idle_devices) > 0",
         for_="1h",
-        severity=Severity.INFO,
+        severity=AlertSeverity.INFO,
         summary="{{ $labels.team }} holds idle devices of {{ $labels.resource }}",
         meaning="Devices are allocated, but their utilization stays below the threshold.",
         check=(
@@ -188,7 +188,7 @@ MACHINE = (
         expression="histogram_quantile(0.99, sum by (le, job, instance) (rate("
         f"apiserver_request_duration_seconds_bucket[5m]))) > 1 {_KUOTA}",
         for_="10m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="1 % of the requests to {{ $labels.instance }} take more than a second",
         meaning="The embedded API server is overloaded, or its disk is slow.",
         check=("The panels Requests and Stored objects.", "`iostat -x 5`: latency of the disk."),
@@ -199,7 +199,7 @@ MACHINE = (
         expression="sum by (job, instance, reason) "
         f"(rate(apiserver_flowcontrol_rejected_requests_total[5m])) > 1 {_KUOTA}",
         for_="10m",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="{{ $labels.instance }} rejects requests: {{ $labels.reason }}",
         meaning="A client exceeds its limits and gets status 429. Others are not affected.",
         check=("The panel Requests, by verb; who polls: scripts that list objects in a loop.",),
@@ -209,7 +209,7 @@ MACHINE = (
         name="KuotaStoreLarge",
         expression=f"max by (job, instance) (apiserver_storage_size_bytes) > 10e9 {_KUOTA}",
         for_="1h",
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="The store of {{ $labels.instance }} is larger than 10 GB",
         meaning="Many or large objects are stored. A start takes longer, and the disk may fill up.",
         check=("The panel Stored objects: which resource has most objects.",),

@@ -11,7 +11,7 @@ from kuota.install.settings import Settings, named, named_object
 
 from .alerts import GROUPS
 from .platform import PLATFORM
-from .table import Alert, Dashboard, Panel, Variable
+from .table import Alert, GrafanaDashboard, Panel, Variable
 from .team import TEAM
 
 DASHBOARDS = (PLATFORM, TEAM)
@@ -20,7 +20,7 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH, _HEIGHT, _PER_ROW = 24, 8, 3
 
 
-def grafana(dashboard: Dashboard) -> Json:
+def grafana(dashboard: GrafanaDashboard) -> Json:
     """Return the JSON model of a dashboard."""
     return {
         "uid": dashboard.uid,
@@ -56,7 +56,7 @@ def _variable(variable: Variable) -> Json:
     }
 
 
-def _panels(dashboard: Dashboard) -> Iterator[Json]:
+def _panels(dashboard: GrafanaDashboard) -> Iterator[Json]:
     number, top = 1, 0
     for row in dashboard.rows:
         yield {

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .table import JOB, Dashboard, Row, Unit, Variable, panel
+from .table import JOB, GrafanaDashboard, PanelRow, Unit, Variable, panel
 
 _QUEUE = 'cluster_queue=~"$cluster_queue"'
 _RATE = "[$__rate_interval]"
@@ -15,7 +15,7 @@ def _quantile(share: float, metric: str, by: str, matchers: str = "") -> str:
     return f"histogram_quantile({share}, {inner})"
 
 
-_OVERVIEW = Row(
+_OVERVIEW = PanelRow(
     "Overview",
     (
         panel("Pending workloads", f"sum(kueue_pending_workloads{{{_QUEUE}}})", stat=True),
@@ -30,7 +30,7 @@ _OVERVIEW = Row(
     ),
 )
 
-_QUOTA = Row(
+_QUOTA = PanelRow(
     "Quota",
     (
         panel(
@@ -74,7 +74,7 @@ _QUOTA = Row(
     ),
 )
 
-_WAITING = Row(
+_WAITING = PanelRow(
     "Waiting",
     (
         panel(
@@ -119,7 +119,7 @@ _WAITING = Row(
     ),
 )
 
-_PREEMPTION = Row(
+_PREEMPTION = PanelRow(
     "Evictions",
     (
         panel(
@@ -160,7 +160,7 @@ _PREEMPTION = Row(
     ),
 )
 
-_CONTROLLER = Row(
+_CONTROLLER = PanelRow(
     "Controller",
     (
         panel(
@@ -188,7 +188,7 @@ _CONTROLLER = Row(
     ),
 )
 
-_MACHINE = Row(
+_MACHINE = PanelRow(
     "Server of one machine",
     (
         panel(
@@ -223,7 +223,7 @@ _MACHINE = Row(
     ),
 )
 
-PLATFORM = Dashboard(
+PLATFORM = GrafanaDashboard(
     uid="kuota-platform",
     title="Kuota / Platform",
     about="Quota, waiting, evictions and the controller, for admins.",

@@ -27,7 +27,7 @@ class Unit(StrEnum):
     HOURS = "h"
 
 
-class Severity(StrEnum):
+class AlertSeverity(StrEnum):
     """How urgent an alert is."""
 
     CRITICAL = "critical"
@@ -35,7 +35,7 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-class Query(msgspec.Struct, frozen=True):
+class PanelQuery(msgspec.Struct, frozen=True):
     """An expression, and the legend of its series, in which `{{label}}` is a label."""
 
     expression: str
@@ -51,13 +51,13 @@ class Panel(msgspec.Struct, frozen=True):
     """One panel. `stat` shows the latest value instead of a graph."""
 
     title: str
-    queries: tuple[Query, ...]
+    queries: tuple[PanelQuery, ...]
     unit: Unit = Unit.COUNT
     about: str = ""
     stat: bool = False
 
 
-class Row(msgspec.Struct, frozen=True):
+class PanelRow(msgspec.Struct, frozen=True):
     """A titled group of panels."""
 
     title: str
@@ -77,14 +77,14 @@ JOB = Variable("job", "job", "kueue_build_info")
 """Selects the job of Prometheus that scrapes Kuota."""
 
 
-class Dashboard(msgspec.Struct, frozen=True):
+class GrafanaDashboard(msgspec.Struct, frozen=True):
     """One dashboard."""
 
     uid: str
     title: str
     about: str
     variables: tuple[Variable, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PanelRow, ...]
 
     def panels(self) -> Iterator[Panel]:
         for row in self.rows:
@@ -100,7 +100,7 @@ class Alert(msgspec.Struct, frozen=True):
     name: str
     expression: str
     for_: str
-    severity: Severity
+    severity: AlertSeverity
     summary: str
     meaning: str
     check: tuple[str, ...]
@@ -114,11 +114,13 @@ class Alert(msgspec.Struct, frozen=True):
 
 def panel(title: str, *queries: str | tuple[str, str], **given: object) -> Panel:
     """Return a panel of expressions, each with an optional legend."""
-    made = tuple(Query(each) if isinstance(each, str) else Query(*each) for each in queries)
+    made = tuple(
+        PanelQuery(each) if isinstance(each, str) else PanelQuery(*each) for each in queries
+    )
     return msgspec.convert({"title": title, "queries": made, **given}, Panel, from_attributes=True)
 
 
-def dashboard_faults(dashboards: Iterable[Dashboard]) -> Iterator[str]:
+def dashboard_faults(dashboards: Iterable[GrafanaDashboard]) -> Iterator[str]:
     """Yield every reference of a dashboard to a series or label that does not exist."""
     for each in dashboards:
         for variable in each.variables:
@@ -130,7 +132,7 @@ def dashboard_faults(dashboards: Iterable[Dashboard]) -> Iterator[str]:
                     yield f"{each.uid}: {shown.title}: {fault}"
 
 
-def _legend_faults(query: Query) -> Iterator[str]:
+def _legend_faults(query: PanelQuery) -> Iterator[str]:
     """Yield labels of a legend that the result of the query lacks, because it is aggregated."""
     grouped = grouped_labels(query.expression)
     for label in _LEGEND.findall(query.legend):

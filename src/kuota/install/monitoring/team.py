@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .table import JOB, Dashboard, Panel, Row, Unit, Variable, panel
+from .table import JOB, GrafanaDashboard, Panel, PanelRow, Unit, Variable, panel
 
 _TEAM = 'team=~"$team"'
 
@@ -13,7 +13,7 @@ def _hours(title: str, series: str, by: str, legend: str, about: str = "") -> Pa
     return panel(title, (expression, legend), unit=Unit.HOURS, about=about, stat=True)
 
 
-_USAGE = Row(
+_USAGE = PanelRow(
     "Device hours in the selected period",
     (
         _hours("Used", "kuota_device_seconds_total", "team, resource", "{{team}} {{resource}}"),
@@ -41,7 +41,7 @@ _USAGE = Row(
     ),
 )
 
-_NOW = Row(
+_NOW = PanelRow(
     "Devices",
     (
         panel(
@@ -68,7 +68,7 @@ _NOW = Row(
     ),
 )
 
-_WAITING = Row(
+_WAITING = PanelRow(
     "Waiting",
     (
         panel(
@@ -100,7 +100,7 @@ _WAITING = Row(
     ),
 )
 
-TEAM = Dashboard(
+TEAM = GrafanaDashboard(
     uid="kuota-team",
     title="Kuota / Team",
     about="Device hours, utilization and waiting of a team. A team is a namespace.",

@@ -20,7 +20,7 @@ from ..pods import chosen_container
 from ..requests import ADMINS, Request, User
 from ..status import conflict, forbidden
 from .port_forward import MOST_PORTS, Connection
-from .protocols import Session
+from .protocols import StreamSession
 from .remote_command import CommandOptions, RemoteProcess
 from .sessions import CommandSession, ForwardSession
 from .upgrade import is_upgrade
@@ -43,7 +43,7 @@ class PodProcesses(Protocol):
 
 def pod_session(
     kind: Kind, pod: Json, subresource: str, request: Request, processes: PodProcesses
-) -> Session:
+) -> StreamSession:
     """The session that the request asks for. Raises StatusError."""
     if not is_upgrade(request.headers):
         raise bad_request(

@@ -33,7 +33,7 @@ class Duplex(Protocol):
         """Send nothing more on the stream."""
 
 
-class Session(Protocol):
+class StreamSession(Protocol):
     """What to do on an upgraded connection. The protocols are in order of preference."""
 
     websocket_protocols: tuple[str, ...]

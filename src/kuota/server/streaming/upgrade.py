@@ -11,7 +11,7 @@ from aiohttp import WSMsgType, web
 
 from kuota.api.status import bad_request
 
-from .protocols import Disconnected, Link, Session
+from .protocols import Disconnected, Link, StreamSession
 from .sessions import Active, SessionLimits
 
 SPDY = "SPDY/3.1"
@@ -29,7 +29,7 @@ def is_upgrade(headers: Mapping[str, str]) -> bool:
 
 async def upgraded(
     incoming: web.BaseRequest,
-    session: Session,
+    session: StreamSession,
     limits: SessionLimits,
     may_go_on: Callable[[], bool],
 ) -> web.StreamResponse:
@@ -65,7 +65,7 @@ def _chosen(incoming: web.BaseRequest, header: str, supported: tuple[str, ...]) 
 
 
 async def _on_websocket(
-    incoming: web.BaseRequest, session: Session, active: Callable[[Link], Active]
+    incoming: web.BaseRequest, session: StreamSession, active: Callable[[Link], Active]
 ) -> web.StreamResponse:
     chosen = _chosen(incoming, "Sec-WebSocket-Protocol", session.websocket_protocols)
     socket = web.WebSocketResponse(
@@ -100,7 +100,7 @@ class _WebSocketLink:
 
 
 async def _on_spdy(
-    incoming: web.BaseRequest, session: Session, active: Callable[[Link], Active]
+    incoming: web.BaseRequest, session: StreamSession, active: Callable[[Link], Active]
 ) -> web.StreamResponse:
     chosen = _chosen(incoming, _VERSION, session.spdy_protocols)
     headers = {"Connection": "Upgrade", "Upgrade": SPDY, _VERSION: chosen}

@@ -15,7 +15,7 @@ from kuota.api.config.shapes import Configuration, MultiKueue
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import AdmissionCheck
 from kuota.control.cluster_cache import ClusterCache
-from kuota.control.effects import Sender
+from kuota.control.effects import EffectSender
 from kuota.control.observer import Instrument, uninstrumented
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, within
@@ -63,7 +63,7 @@ class MultiKueueController:
         self,
         client: Client,
         cache: ClusterCache,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         on_check: Callable[[Key], None],
         config: Configuration | None = None,
@@ -130,7 +130,7 @@ class MultiKueueController:
         found = self._cache.json(NAMESPACES, SYSTEM_NAMESPACE)
         return str(found["metadata"].get("uid") or "") if found is not None else ""
 
-    def _dispatcher(self, sender: Sender, clock: Clock) -> Dispatcher:
+    def _dispatcher(self, sender: EffectSender, clock: Clock) -> Dispatcher:
         cache, objects, clusters = self._cache, self.objects, self.clusters
         groups = Groups(cache, objects, clusters, self._settings, self._external)
         found = Dispatcher(cache, sender, clock, objects, clusters, groups)

@@ -21,7 +21,7 @@ from kuota.bridge.jobs.dispatch import OWNER_GVK, ForeignObject
 from kuota.bridge.jobs.kind import JobKey, key_of
 from kuota.control.cached_object import CachedObject
 from kuota.control.cluster_cache import ClusterCache
-from kuota.control.effects import Sender
+from kuota.control.effects import EffectSender
 from kuota.control.observer import Instrument
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
@@ -35,7 +35,7 @@ from .groups import Groups
 from .objects import MultiKueueObjects
 from .references import is_multikueue, lists_others, refers_elsewhere
 from .remote import RemoteChange, RemoteClusters
-from .remote_requests import Outcome, RemoteRequests
+from .remote_requests import RemoteRequests, RemoteResults
 from .remote_sender import MissingInWorkerCluster, RemoteSender
 from .rules import reconcile_group
 
@@ -62,7 +62,7 @@ class Dispatcher:
     def __init__(
         self,
         cache: ClusterCache,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         objects: MultiKueueObjects,
         clusters: RemoteClusters,
@@ -181,7 +181,7 @@ class Dispatcher:
             self._forget(key)
         return group
 
-    async def _send_all(self, key: Key, group: WorkloadGroup, plan: GroupResult) -> Outcome:
+    async def _send_all(self, key: Key, group: WorkloadGroup, plan: GroupResult) -> RemoteResults:
         """Write to all clusters at the same time."""
         admission = group.local.obj.status.admission
         queue = admission.cluster_queue if admission else ""
@@ -202,7 +202,7 @@ class Dispatcher:
         await RemoteSender(cluster, resources, origin, recorder).send(effects)
 
     def _record_outcome(
-        self, key: Key, group: WorkloadGroup, plan: GroupResult, outcome: Outcome
+        self, key: Key, group: WorkloadGroup, plan: GroupResult, outcome: RemoteResults
     ) -> None:
         """Record what a pass did. Raises RetryLater if it has to be repeated."""
         admission, failed = group.local.obj.status.admission, outcome.failed

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from kuota.api.base import Json
 from kuota.api.config.shapes import AccessProvider, ExecConfig, MultiKueue
 from kuota.api.rules.report import elements, mapping, text
-from kuota.kube.config import Connection, ExecPlugin, Pem, Secret, User
+from kuota.kube.config import Connection, ExecPlugin, KubeconfigUser, Pem, Secret
 
 from .kubeconfig import ClusterUnusable, trusted
 
@@ -67,7 +67,7 @@ def _connection(cluster: Json, program: ExecConfig) -> Connection:
         authority=Pem(text=Secret(_authority(cluster.get("certificate-authority-data")))),
         tls_server_name=text(cluster.get("tls-server-name")),
         proxy=text(cluster.get("proxy-url")),
-        user=User(plugin=_plugin(program)),
+        user=KubeconfigUser(plugin=_plugin(program)),
     )
 
 

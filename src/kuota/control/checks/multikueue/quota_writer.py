@@ -14,7 +14,7 @@ from kuota.bridge.conditions import Conditions
 from kuota.bridge.effects import Effect, Patch, StatusPatch
 from kuota.control.cached_object import CachedObject
 from kuota.control.cluster_cache import ClusterCache
-from kuota.control.effects import Sender
+from kuota.control.effects import EffectSender
 from kuota.control.observer import Instrument
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import WorkQueue, serve
@@ -37,7 +37,7 @@ class QuotaWriter:
     def __init__(
         self,
         cache: ClusterCache,
-        sender: Sender,
+        sender: EffectSender,
         clock: Clock,
         objects: MultiKueueObjects,
         clusters: RemoteClusters,

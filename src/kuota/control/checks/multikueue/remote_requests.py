@@ -25,7 +25,7 @@ AT_ONCE = 32
 Call = Callable[[], Awaitable[None]]
 
 
-class Outcome(NamedTuple):
+class RemoteResults(NamedTuple):
     """What failed, by cluster, and the clusters whose requests have not ended."""
 
     failed: dict[str, Exception]
@@ -43,7 +43,7 @@ class RemoteRequests:
 
     async def run(
         self, key: Key, calls: Mapping[str, Call], done: Callable[[str], None]
-    ) -> Outcome:
+    ) -> RemoteResults:
         """Begin the call of each cluster, unless an earlier one has not ended, and wait a moment.
 
         `done` is called with each cluster whose call succeeds, at once or later. Failures of
@@ -64,7 +64,7 @@ class RemoteRequests:
                 task.add_done_callback(partial(self._ended_late, key, name))
             elif (why := _failure(task)) is not None:
                 found[name] = why
-        return Outcome({name: _expected(why) for name, why in found.items()}, frozenset(busy))
+        return RemoteResults({name: _expected(why) for name, why in found.items()}, frozenset(busy))
 
     def busy(self, key: Key) -> bool:
         """Whether a request about a Workload has not ended."""

@@ -9,7 +9,7 @@ from kuota.api.base import Json, Key
 from kuota.bridge.effects import Create
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.dispatch import is_owned
-from kuota.control.effects import Sender
+from kuota.control.effects import EffectSender
 from kuota.kube.errors import AlreadyExists, NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.resources import WORKLOADS, Resource
@@ -32,7 +32,7 @@ class RemoteObjects:
         return self._cluster.get(_kind(resource), key)
 
 
-class RemoteSender(Sender):
+class RemoteSender(EffectSender):
     """Sends effects to a worker cluster, and refuses to adopt objects of others."""
 
     def __init__(

@@ -41,7 +41,7 @@ from ..controller import (
     Activity,
     CheckController,
     CheckedWorkload,
-    Objects,
+    CheckObjects,
     Watched,
 )
 from ..parameters import BadParameters, parameters_name
@@ -106,7 +106,7 @@ class ProvisioningController(CheckController):
     def __init__(self, gates: Gates | None = None) -> None:
         self._gates = gates or Gates()
 
-    def activity(self, check: AdmissionCheck, objects: Objects) -> Activity:
+    def activity(self, check: AdmissionCheck, objects: CheckObjects) -> Activity:
         try:
             configuration(check, objects)
         except BadParameters as error:
@@ -195,7 +195,7 @@ class ProvisioningController(CheckController):
         return PassResult(effects=effects)
 
 
-def configuration(check: AdmissionCheck, objects: Objects) -> ProvisioningRequestConfigSpec:
+def configuration(check: AdmissionCheck, objects: CheckObjects) -> ProvisioningRequestConfigSpec:
     """Return the configuration that a check refers to. Raises BadParameters."""
     name = parameters_name(check, PROVISIONING_REQUEST_CONFIGS.kind)
     found = objects.get(PROVISIONING_REQUEST_CONFIGS, Key("", name))
@@ -315,7 +315,7 @@ def _controlled_templates(workload: CheckedWorkload, request: Json) -> Iterator[
         yield from edit(POD_TEMPLATES.kind, key, template, after)
 
 
-def _unserved_kinds(objects: Objects) -> bool:
+def _unserved_kinds(objects: CheckObjects) -> bool:
     """Whether the server lacks a kind without which nothing can be requested."""
     return any(objects.lacking(each) for each in (PROVISIONING_REQUESTS, POD_TEMPLATES))
 
