@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -80,8 +81,22 @@ def test_a_quantity_is_read_as_kubernetes_reads_it(written: Quantity, nano: int)
     ],
 )
 def test_what_kubernetes_refuses_is_refused_with_an_example(written: Quantity) -> None:
-    with pytest.raises(QuantityError, match="write for example"):
+    with pytest.raises(QuantityError, match=r"write for example|did you mean"):
         parse(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *(("8GB", "8G or 8Gi"), ("8gi", "8Gi"), ("1.5GiB", "1.5Gi"), ("1 Gi", "1Gi")),
+        *(("1,5", "1.5"), ("64kb", "64k or 64Ki"), ("1K", "1k or 1Ki"), (" 1", "1")),
+    ],
+)
+def test_an_amount_as_other_programs_write_it_is_guessed(written: str, meant: str) -> None:
+    with pytest.raises(QuantityError, match=rf"did you mean {re.escape(meant)}\?"):
+        parse(written)
+    for each in meant.split(" or "):
+        parse(each)
 
 
 @pytest.mark.parametrize("written", [True, None, ["1"]])

@@ -105,7 +105,7 @@ SLIPS = [
     (QUEUE.replace("namespaceSelector: {}", "cohortName: a\n  cohortName: b"), 7, "is set twice"),
     (QUEUE.replace("namespaceSelector: {}", "stopPolicy: off"), 6, "None, Hold, HoldAndDrain"),
     (QUEUE.replace("namespaceSelector: {}", "cohortName: y"), 6, "YAML reads y, yes and on"),
-    (QUEUE.replace("nominalQuota: 4", "nominalQuota: 4GB"), 13, '"2Gi"'),
+    (QUEUE.replace("nominalQuota: 4", "nominalQuota: 4GB"), 13, "did you mean 4G or 4Gi?"),
     (QUEUE.replace("kind: ClusterQueue", "kind: Clusterqueue"), 2, "did you mean ClusterQueue?"),
     (QUEUE.replace("v1beta2", "v1"), 1, "use kueue.x-k8s.io/v1beta2"),
     (QUEUE.replace("  name: team\n", "  namr: team\n"), 4, "did you mean name?"),

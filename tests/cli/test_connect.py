@@ -47,7 +47,22 @@ def test_a_forbidden_namespace_leads_to_those_of_the_team(cluster: Cluster) -> N
         cluster.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     assert "You can work in vision and vision-eval: say -n vision" in cluster.kuota("list", code=1)
     assert "" == cluster.kuota("list", "-n", "vision")
-    assert "Ask an admin for access" in cluster.kuota("create", "cq", "x", "-n", "vision", code=1)
+    said = cluster.kuota("create", "lq", "x", "-c", "a", "-i", "-n", "vision", code=1)
+    assert said.endswith("Members of a team may not do this. Ask an admin.\n")
+    assert cluster.kuota("create", "cq", "x", code=1).endswith("Ask an admin for access.\n")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        *(("logs", "job/"), ("logs", ""), ("logs", "job/a/b"), ("describe", "job", "")),
+        *(("list", "-n", "a/b"), ("list", "pods", "--for", "job/"), ("stop", "wl", "..")),
+    ],
+)
+def test_a_name_that_no_object_can_have_is_wrong_usage(
+    cluster: Cluster, args: tuple[str, ...]
+) -> None:
+    assert "is not a valid object name" in cluster.kuota(*args, code=2)
 
 
 def _announce(cluster: Cluster) -> None:

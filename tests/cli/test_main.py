@@ -42,6 +42,17 @@ def test_characters_that_a_terminal_lacks_are_replaced() -> None:
     assert (0, True) == (done.exit_code, "LEVEL=NUMBER,?" in done.output)
 
 
+@pytest.mark.parametrize("option", ["-n", "--namespace", "--context"])
+def test_an_option_before_the_command_leads_behind_it(option: str) -> None:
+    done = CliRunner().invoke(main, [option, "x", "list"])
+    assert (2, True) == (done.exit_code, f"{option} belongs after the command" in done.output)
+
+
+def test_a_mistyped_kind_is_guessed() -> None:
+    assert "did you mean jobs?" in CliRunner().invoke(main, ["list", "jbos"]).output
+    assert "did you mean" not in CliRunner().invoke(main, ["stop", "jbos"]).output
+
+
 def test_the_version_is_reported() -> None:
     assert f"kuota, version {__version__}\n" == CliRunner().invoke(main, ["--version"]).output
 

@@ -3,20 +3,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 
+import msgspec
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from cli.cluster import Cluster, condition, local_queue, workload
 from hang import HANG_S
 from kuota.api.base import Json
+from kuota.cli.connect import Failed
 from kuota.cli.main import main
 from kuota.cli.run_job import RunRequest, job_of
+from kuota.cli.run_submission import Submission
+from kuota.kube.client import Listing
+from kuota.kube.requests import HttpRequest
 from kuota.kube.resources import (
     JOBS,
     LOCAL_QUEUES,
@@ -24,6 +31,7 @@ from kuota.kube.resources import (
     PODS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    Resource,
 )
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -180,8 +188,53 @@ def test_a_queue_or_a_class_that_is_missing_is_refused_with_those_there_are(
     assert [] == cluster.names(JOBS)
 
 
+class _SuspendingSession:
+    """A server that suspends Jobs without a queue, as namespaces of teams do."""
+
+    namespace, here = "vision", ""
+
+    def __init__(self, queue: str) -> None:
+        self.client = self
+        self.created: list[Json] = []
+        self._default = {QUEUE: queue} if queue else {}
+
+    async def answer(self, request: HttpRequest) -> tuple[Json, list[str]]:
+        job = msgspec.json.decode(request.body)
+        job["metadata"]["labels"] = self._default | job["metadata"].get("labels", {})
+        job["spec"]["suspend"] = True
+        if "dryRun" not in request.query:
+            self.created.append(job)
+        return job, []
+
+    async def list(self, resource: Resource, namespace: str) -> Listing:
+        return Listing([{"metadata": {"name": "gpu"}}], "1")
+
+
+@pytest.mark.parametrize(("given", "default"), [("gpu", ""), ("", "default")])
+def test_a_job_that_names_or_gets_a_queue_is_created(given: str, default: str) -> None:
+    session = _SuspendingSession(default)
+    manifest = job_of(RunRequest(arguments=("train",), queue=given), "vision")
+    asyncio.run(Submission(session).create(manifest))  # type: ignore[arg-type]
+    assert 1 == len(session.created)
+
+
+def test_a_job_that_would_wait_for_a_queue_for_ever_is_not_created() -> None:
+    session = _SuspendingSession("")
+    manifest = job_of(RunRequest(arguments=("train",)), "vision")
+    with pytest.raises(Failed, match="need a queue; choose one with -q NAME: there are: gpu"):
+        asyncio.run(Submission(session).create(manifest))  # type: ignore[arg-type]
+    assert [] == session.created
+
+
+def test_a_name_that_is_taken_leads_to_a_remedy(cluster: Cluster) -> None:
+    cluster.kuota("run", "--name", "x", "--detach", "--", "true")
+    said = cluster.kuota("run", "--name", "x", "--detach", "--", "true", code=1)
+    assert "choose another --name, omit it, or delete the Job: kuota delete job x" in said
+
+
 def test_wrong_amounts_are_wrong_use(cluster: Cluster) -> None:
-    assert "memory" in cluster.kuota("run", "--memory", "8Q!", "--", "true", code=2)
+    assert "Invalid value for --memory" in cluster.kuota("run", "--memory=8Q!", "--", "x", code=2)
+    assert "did you mean 8G or 8Gi?" in cluster.kuota("run", "--memory=8GB", "--", "x", code=2)
     assert "Missing argument" in cluster.kuota("run", "--gpus", "1", code=2)
 
 

@@ -122,7 +122,7 @@ def test_somebody_else_may_be_acted_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("complaint", "change"),
     [
-        ("no context named 'absent'", {"current-context": "absent"}),
+        ("no context named 'absent'; it has: ", {"current-context": "absent"}),
         ("no current-context", {"current-context": ""}),
         ("no cluster named 'near'", {"clusters": []}),
         ("no user named 'me'", {"users": []}),

@@ -36,6 +36,8 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIXES = ("", *_BINARY)
+_ALMOST = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:([kmgtpe])(i?)b?)?", re.IGNORECASE)
+"""A number with a unit as other programs write it."""
 
 
 class QuantityError(ValueError):
@@ -111,7 +113,22 @@ def _reason(text: str) -> str:
 
 
 def _fault(text: object, why: str) -> str:
+    meant = _meant(text) if isinstance(text, str) else ()
+    if meant:
+        return f"quantity {text!r} {why}; did you mean {' or '.join(meant)}?"
     return f'quantity {text!r} {why}; write for example "500m", "1.5", "2Gi" or "3e6"'
+
+
+def _meant(text: str) -> tuple[str, ...]:
+    """Return valid quantities that resemble the text, such as 8G and 8Gi for 8GB."""
+    found = _ALMOST.fullmatch("".join(text.split()).replace(",", ".", 1))
+    if found is None:
+        return ()
+    number, prefix, binary = found[1], found[2] or "", found[3]
+    if not prefix:
+        return (number,)
+    decimal = () if binary else (f"{number}{'k' if prefix in 'kK' else prefix.upper()}",)
+    return (*decimal, f"{number}{prefix.upper()}i")
 
 
 def units(quantity: Quantity, resource: str) -> int:

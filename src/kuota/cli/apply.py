@@ -23,7 +23,16 @@ from kuota.kube.resources import Resource, key_of
 from . import output as printed
 from . import room
 from .check import UNREADABLE
-from .connect import FAILED, MANAGER, Choice, conduct, filename_option, rejection, server_options
+from .connect import (
+    FAILED,
+    MANAGER,
+    PATH,
+    Choice,
+    conduct,
+    filename_option,
+    rejection,
+    server_options,
+)
 from .findings import Severity, inspected
 from .kinds import absence, resource_for
 from .manifests import Manifest, load
@@ -39,7 +48,8 @@ _BOOKKEEPING = ("managedFields", "resourceVersion", "generation")
 
 
 @click.command("apply")
-@filename_option(required=True)
+@click.argument("files", nargs=-1, type=PATH)
+@filename_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml", "name"]), default="text")
 @click.option("--dry-run", is_flag=True, help="Validate on the server without storing anything.")
 @click.option(
@@ -49,7 +59,12 @@ _BOOKKEEPING = ("managedFields", "resourceVersion", "generation")
 )
 @server_options
 def command(
-    filenames: tuple[str, ...], output: str, dry_run: bool, force_conflicts: bool, choice: Choice
+    files: tuple[str, ...],
+    filenames: tuple[str, ...],
+    output: str,
+    dry_run: bool,
+    force_conflicts: bool,
+    choice: Choice,
 ) -> None:
     """Apply manifests to the server: create or change their objects (server-side apply).
 
@@ -58,7 +73,12 @@ def command(
       kuota apply -f examples/three-teams
       cat job.yaml | kuota apply -f -
     """
-    manifests = _checked(filenames)
+    paths = (*filenames, *files)
+    if not paths:
+        raise click.UsageError(
+            "nothing to apply: give a file with -f FILE, or - for standard input"
+        )
+    manifests = _checked(paths)
 
     async def work(session: Session) -> int:
         applying = Applying(session, dry_run=dry_run, force=force_conflicts)

@@ -70,12 +70,11 @@ def server_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def filename_option(*, required: bool = False) -> Callable[[F], F]:
+def filename_option() -> Callable[[F], F]:
     """Adds the option -f, which names manifests; the command gets `filenames`."""
     return click.option(
         *("-f", "--filename", "filenames"),
         multiple=True,
-        required=required,
         type=PATH,
         metavar="FILE",
         help="A file, a directory (read recursively), or - for standard input. May be repeated.",
@@ -188,8 +187,10 @@ def connection_to(state_dir: StateDir) -> Connection:
 
 def explained(error: KubeError) -> click.ClickException:
     """Return the error for the user: what failed, why, and what to do."""
-    from kuota.kube.errors import ApiError, ConfigError, Unreachable
+    from kuota.kube.errors import ApiError, ConfigError, InvalidName, Unreachable
 
+    if isinstance(error, InvalidName):
+        return click.UsageError(str(error))
     if isinstance(error, Unreachable) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         return ServerUnreachable(
             f"the certificate of the server cannot be verified: {error}\n"
@@ -220,7 +221,8 @@ def rejection(error: ApiError) -> str:
             "or the kubeconfig is for another server. Ask an admin for a new one."
         )
     elif isinstance(error, Forbidden):
-        lines.append("Ask an admin for access, or use a namespace of your team with -n.")
+        own = ", or use a namespace of your team with -n" if "in the namespace" in lines[0] else ""
+        lines.append(f"Ask an admin for access{own}.")
     elif isinstance(error, Conflict) and causes:
         lines.append("Take these fields over with --force-conflicts, or leave them out.")
     return "\n".join(lines)

@@ -87,6 +87,9 @@ class KindGroup(CommandGroup):
         names = self.list_commands(ctx)
         if word.lower() in _JOBS and "workload" in names:
             return "; name the workload of the Job, which `kuota list jobs` shows"
-        close = difflib.get_close_matches(word.lower(), [*names, *ALIASES], n=1)
+        jobs = _JOBS if self._jobs_are_workloads else ()
+        close = difflib.get_close_matches(word.lower(), [*names, *ALIASES, *jobs], n=1)
+        if close and close[0] in jobs:
+            return f"; did you mean {close[0]}?"
         meant = ALIASES.get(close[0], close[0]) if close else ""
         return f"; did you mean {meant}?" if meant in names else ""

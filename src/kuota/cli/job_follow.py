@@ -153,6 +153,8 @@ class JobFollow:
             self._queue_seen_at = time.monotonic()
             return
         queue = str((workload.get("spec") or {}).get("queueName") or "")
+        if not queue:
+            return  # The Job names no queue, which is no deleted one.
         try:
             await self._session.client.get(LOCAL_QUEUES, Key(self._key.namespace, queue))
         except NotFound:

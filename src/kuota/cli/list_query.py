@@ -78,7 +78,8 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
         if not items:
             where = self.where(session, resource)
             inside = f" in namespace {where}" if where else ""
-            click.echo(f"No {resource.plural} found{inside}.", err=True)
+            hint = "; -A lists all namespaces" if where and resource in _EVERYWHERE else ""
+            click.echo(f"No {resource.plural} found{inside}{hint}.", err=True)
             return
         now = datetime.now(UTC)
         more, wide = _WIDE[resource] if self.output == "wide" else ((), lambda each: [])
@@ -115,6 +116,8 @@ def list_options(function: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+_EVERYWHERE = (LOCAL_QUEUES, WORKLOADS)
+"""Kinds whose lists have the option -A."""
 EVERYWHERE = click.option(
     "-A", "--all-namespaces", "everywhere", is_flag=True, help="List all namespaces."
 )

@@ -97,6 +97,8 @@ _PLACES = {
 """Commands that are not `command` in the module of their name."""
 _KUBECTL = ("delete", "edit", "get", "patch")
 """Commands that are passed to kubectl."""
+_OPTIONS_OF_COMMANDS = ("-n", "--namespace", "--kubeconfig", "--context", "-A", "-o", "--output")
+"""Options that kubectl also accepts before the command."""
 
 
 class _Lazy(click.Group):
@@ -116,6 +118,16 @@ class _Lazy(click.Group):
         command = getattr(import_module(f"kuota.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in _OPTIONS_OF_COMMANDS:
+                raise
+            raise click.UsageError(
+                f"{error.option_name} belongs after the command, as in `kuota list -n NAME`", ctx
+            ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, _COMMANDS))

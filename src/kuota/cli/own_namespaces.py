@@ -25,7 +25,9 @@ _WHO_AM_I = Resource(
 async def forbidden(session: Session, error: Forbidden) -> str:
     """Return the message for a forbidden request, with the namespaces of the user's teams."""
     found = await own_namespaces(session) if session.embedded else []
-    if not found or session.namespace in found:
+    if session.namespace in found:
+        return f"{error.message}\nMembers of a team may not do this. Ask an admin."
+    if not found or "in the namespace" not in error.message:
         return rejection(error)
     words = f"You can work in {several(found)}: say -n {found[0]}"
     return f"{error.message}\n{words}, or set it in your kubeconfig."

@@ -13,29 +13,22 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 from kuota.api.quantity import QuantityError, parse
 from kuota.kube.errors import NotFound
 from kuota.kube.requests import LogOptions
-from kuota.kube.resources import (
-    JOBS,
-    LOCAL_QUEUES,
-    PRIORITY_CLASSES,
-    WORKLOAD_PRIORITY_CLASSES,
-    Resource,
-    key_of,
-)
+from kuota.kube.resources import JOBS, key_of
 from kuota.view.endings import Ending, Result
 
 from . import output
 from .amounts import Integer, Seconds
 from .connect import INTERRUPTED, Choice, Failed, ServerUnreachable, conduct, server_options
 from .job_follow import JobFollow
-from .kinds import elsewhere
 from .output import name_text
 from .progress import Progress, answer
 from .run_folder import default_folder, path_hint
-from .run_job import CLASSES, RunRequest, job_of
+from .run_job import RunRequest, job_of
+from .run_submission import Submission
 
 if TYPE_CHECKING:
     from .session import Session
@@ -43,6 +36,8 @@ if TYPE_CHECKING:
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _QUESTION = "[l]eave it running, [c]ancel it, or go [b]ack? [l]: "
 _ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
+_OPTIONS = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
+"""The options of resources. All others have --resource."""
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -188,11 +183,12 @@ def _amounts(gpus: int, cpus: str, memory: str, others: tuple[str, ...]) -> dict
         amounts[name] = amount
     kept = {name: amount for name, amount in amounts.items() if amount}
     for name, amount in kept.items():
+        option = _OPTIONS.get(name, "--resource")
         try:
             if parse(amount) < 0:
-                raise click.BadParameter(f"{name}: {amount} is negative")
+                raise click.BadParameter(f"{name}: {amount} is negative", param_hint=option)
         except QuantityError as error:
-            raise click.BadParameter(f"{name}: {error}") from None
+            raise click.BadParameter(f"{name}: {error}", param_hint=option) from None
     return kept
 
 
@@ -238,17 +234,17 @@ class Running:
 
     def __init__(self, session: Session, *, quiet: bool, on_interrupt: str) -> None:
         self._session = session
+        self._submission = Submission(session)
         self._progress = Progress(quiet=quiet)
         self._on_interrupt = on_interrupt
 
     async def preview(self, asked: RunRequest) -> int:
-        output.show(await self._manifest(asked), "yaml")
+        output.show(await self._submission.manifest(asked), "yaml")
         return 0
 
     async def run(self, asked: RunRequest, *, detach: bool) -> int:
         """Submit and follow; returns the exit status."""
-        manifest = await self._manifest(asked)
-        job = await self._session.client.create(JOBS, manifest, validation="Strict")
+        job = await self._submission.create(await self._submission.manifest(asked))
         name = name_text(JOBS, job)
         if detach:
             click.echo(name)
@@ -256,45 +252,6 @@ class Running:
         where = f" in queue {asked.queue}" if asked.queue else ""
         self._progress.say(f"{name} submitted{where}")
         return await self._followed(job)
-
-    async def _manifest(self, asked: RunRequest) -> Json:
-        await self._check_queue(asked.queue)
-        kind = await self._priority_kind(asked.priority) if asked.priority else CLASSES[0]
-        return job_of(asked, self._session.namespace, kind)
-
-    async def _check_queue(self, queue: str) -> None:
-        """Raise Failed if the queue does not exist: the Job would wait forever."""
-        if not queue:
-            return
-        namespace = self._session.namespace
-        try:
-            await self._session.client.get(LOCAL_QUEUES, Key(namespace, queue))
-        except NotFound:
-            known = await elsewhere(self._session, LOCAL_QUEUES, queue)
-            known = known or f"; {await self._names(LOCAL_QUEUES, namespace)}"
-            create = f"kuota create localqueue {queue} -n {namespace} -c CLUSTERQUEUE"
-            raise Failed(
-                f"there is no LocalQueue {queue} in namespace {namespace}{known}\n"
-                f"To create it: {create}"
-            ) from None
-
-    async def _priority_kind(self, name: str) -> str:
-        """The kind of priority class with that name; Kueue's own takes precedence."""
-        for kind, resource in zip(
-            CLASSES, (WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES), strict=True
-        ):
-            try:
-                await self._session.client.get(resource, Key("", name))
-            except NotFound:
-                continue
-            return kind
-        known = await self._names(WORKLOAD_PRIORITY_CLASSES, None)
-        raise Failed(f"there is no WorkloadPriorityClass and no PriorityClass {name}; {known}")
-
-    async def _names(self, resource: Resource, namespace: str | None) -> str:
-        listed = await self._session.client.list(resource, namespace)
-        names = [each["metadata"]["name"] for each in listed.items]
-        return f"there are: {', '.join(names)}" if names else f"there is no {resource.kind} yet"
 
     async def _followed(self, job: Json) -> int:
         """Follow the Job until it ends or the user interrupts. The answer "back" continues.

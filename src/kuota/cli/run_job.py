@@ -59,6 +59,11 @@ def job_of(asked: RunRequest, namespace: str, priority_kind: str = _WORKLOAD_CLA
     }
 
 
+def is_queued(job: Json) -> bool:
+    """Whether the Job names a queue."""
+    return QUEUE_NAME in (job["metadata"].get("labels") or {})
+
+
 def _labels(asked: RunRequest, priority_kind: str) -> dict[str, str]:
     labels = {QUEUE_NAME: asked.queue}
     if priority_kind == _WORKLOAD_CLASS:

@@ -197,6 +197,10 @@ class _Kubeconfig:
                 return each.get(kind) or {}
         return None
 
+    def names(self, kind: str) -> list[str]:
+        entries = self._content.get(f"{kind}s") or ()
+        return [str(each.get("name")) for each in entries if isinstance(each, dict)]
+
     def located(self, value: Any) -> str:
         """Return the path of the file, "" for none."""
         return str(self.path.parent / os.path.expanduser(str(value))) if value else ""
@@ -262,7 +266,10 @@ def _entry(files: list[_Kubeconfig], kind: str, name: str) -> tuple[_Kubeconfig,
         found = file.entry(kind, name)
         if found is not None:
             return file, found
-    raise ConfigError(f"{_named([each.path for each in files])} has no {kind} named {name!r}")
+    where = _named([each.path for each in files])
+    known = sorted({each for file in files for each in file.names(kind)})
+    others = f"; it has: {', '.join(known)}" if known else ""
+    raise ConfigError(f"{where} has no {kind} named {name!r}{others}")
 
 
 def _named(paths: list[Path]) -> str:

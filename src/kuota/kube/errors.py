@@ -34,6 +34,10 @@ class ConfigError(KubeError):
     """The settings for reaching a server are invalid; the message says what to change."""
 
 
+class InvalidName(KubeError, ValueError):
+    """A name that cannot be part of a URL; no object has such a name."""
+
+
 class Unreachable(KubeError):
     """No usable response. `sent` is False only if the server cannot have seen the request.
 

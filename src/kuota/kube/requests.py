@@ -16,6 +16,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 
+from .errors import InvalidName
 from .resources import Resource
 
 REQUEST_TIMEOUT_S = 60.0
@@ -287,7 +288,7 @@ def _own_namespace(resource: Resource, namespace: str) -> str:
 
 def _segment(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "%" in name:
-        raise ValueError(f"{name!r} is not a valid object name")
+        raise InvalidName(f"{name!r} is not a valid object name")
     return name
 
 
