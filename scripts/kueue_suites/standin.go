@@ -150,17 +150,16 @@ func GatesChanged() error {
 
 // Process is a running Kuota.
 type Process struct {
-	asked     string // What the suite asked for, which another manager may ask for again.
-	folder    string
-	url       string // Of its metrics.
-	parts     string
-	gates     string
-	unwatched bool // The reconcilers of jobs do not write PodsReady, which a file cannot say.
-	spark     bool // A suite may set up its webhook without the gate, which a file needs.
-	recovery  time.Duration // The grace of failure recovery, which no configuration can change.
-	command   *exec.Cmd
-	log       *os.File
-	done      chan error
+	asked    string // What the suite asked for, which another manager may ask for again.
+	folder   string
+	url      string // Of its metrics.
+	parts    string
+	gates    string
+	implied  map[string]bool // Gates that stand for what a suite sets up or leaves out.
+	recovery time.Duration   // The grace of failure recovery, which no configuration can change.
+	command  *exec.Cmd
+	log      *os.File
+	done     chan error
 }
 
 // Start runs Kuota with everything recorded since Begin.
@@ -172,7 +171,7 @@ func Start(cfg *rest.Config, host string, port int, certificates string) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	description := fmt.Sprint(cfg.Host, parts(), unwatched(), setup.RecoveryGrace, string(asked))
+	description := fmt.Sprint(cfg.Host, parts(), impliedGates(), setup.RecoveryGrace, string(asked))
 	if kept := idle; kept != nil {
 		idle = nil
 		if kept.asked == description && kept.gates == changedGates() {
@@ -207,8 +206,25 @@ func Start(cfg *rest.Config, host string, port int, certificates string) (*Proce
 	return run(folder, description, metricsURL)
 }
 
-func unwatched() bool {
-	return setup.Parts["jobs"] && !setup.WaitForPodsReady
+// impliedGates are gates that a suite need not set, because it sets up controllers one by one.
+func impliedGates() map[string]bool {
+	found := map[string]bool{}
+	if setup.Parts["jobs"] && !setup.WaitForPodsReady {
+		// Its reconcilers do not write PodsReady, which a file cannot say.
+		found["DisableWaitForPodsReady"] = true
+	}
+	if setup.Frameworks["sparkoperator.k8s.io/sparkapplication"] {
+		found["SparkApplicationIntegration"] = true
+	}
+	if setup.RecoveryGrace > 0 {
+		found["FailureRecoveryPolicy"] = true
+	}
+	alone := !setup.Parts["scheduler"] && len(setup.Frameworks) == 0
+	if setup.Parts["core"] && alone && setup.Dispatching == nil {
+		// Nothing but the suite writes the status of MultiKueue's AdmissionChecks.
+		found["MultiKueue"] = false
+	}
+	return found
 }
 
 func run(folder, asked, url string) (*Process, error) {
@@ -217,10 +233,8 @@ func run(folder, asked, url string) (*Process, error) {
 		return nil, err
 	}
 	process := &Process{
-		asked: asked, folder: folder, parts: parts(), unwatched: unwatched(), log: log,
-		spark:    setup.Frameworks["sparkoperator.k8s.io/sparkapplication"],
-		recovery: setup.RecoveryGrace,
-		url:      url,
+		asked: asked, folder: folder, parts: parts(), implied: impliedGates(), log: log,
+		recovery: setup.RecoveryGrace, url: url,
 	}
 	if err := process.start(); err != nil {
 		return nil, err
@@ -236,12 +250,9 @@ func (p *Process) start() error {
 		filepath.Join(p.folder, "kubeconfig"), "--plain-metrics", "--parts", p.parts, "--v", "3",
 	}
 	gates := p.gates
-	for gate, needed := range map[string]bool{
-		"DisableWaitForPodsReady": p.unwatched, "SparkApplicationIntegration": p.spark,
-		"FailureRecoveryPolicy": p.recovery > 0,
-	} {
-		if needed && !strings.Contains(gates, gate) {
-			gates = strings.TrimPrefix(gates+","+gate+"=true", ",")
+	for gate, value := range p.implied {
+		if !strings.Contains(","+gates, ","+gate+"=") {
+			gates = strings.TrimPrefix(fmt.Sprintf("%s,%s=%t", gates, gate, value), ",")
 		}
 	}
 	if gates != "" {
