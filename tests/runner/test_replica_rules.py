@@ -10,7 +10,7 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.runner.deployment_rules import deployment_step
-from kuota.runner.replicas import ReplicaStep
+from kuota.runner.replicas import ReplicaStep, Revision, template_hash
 from kuota.runner.stateful_set_rules import stateful_set_step
 
 NOW = 1_800_000_000.0
@@ -119,9 +119,59 @@ def test_a_pod_that_ended_is_replaced_after_a_pause(kind: str) -> None:
     assert 1 == len(later.delete)
 
 
-def test_a_paused_deployment_is_left_alone() -> None:
+def test_a_deployment_that_was_never_rolled_out_is_left_alone_while_it_is_paused() -> None:
     step = deployment_step(made("Deployment", 2, paused=True), [], NOW)
     assert ([], []) == (step.create, step.delete)
+
+
+def recorded(*revisions: tuple[str, int]) -> dict[str, Revision]:
+    """The revisions with these images, oldest first, and the numbers of their pods."""
+    found = {}
+    for at, (image, pods) in enumerate(revisions):
+        obj = deployment(1, image)
+        template = obj["spec"]["template"]
+        found[f"web-{template_hash(obj)}"] = Revision(template=template, number=at, pods=pods)
+    return found
+
+
+def images(pods: list[Json]) -> list[str]:
+    return sorted(each["spec"]["containers"][0]["image"] for each in pods)
+
+
+def running(*wanted: str) -> list[Json]:
+    """Pods with these images."""
+    return [pods_of(deployment_step(deployment(1, each), [], NOW))[0] for each in wanted]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "revisions", "pods", "created", "deleted"),
+    [
+        (2, [("one", 2)], ["one"], ["one"], []),
+        (2, [("one", 2)], ["one", "one"], [], []),
+        (3, [("one", 2)], ["one", "one"], ["one"], []),
+        (1, [("one", 2)], ["one", "one"], [], ["one"]),
+        (0, [("one", 2)], ["one", "one"], [], ["one", "one"]),
+        (2, [("one", 2), ("two", 1)], ["one", "two"], ["one"], []),
+        (2, [("one", 1), ("two", 1)], ["one"], ["two"], []),
+        (4, [("one", 1), ("two", 2)], ["one", "two", "two"], ["two"], []),
+        (1, [("one", 2), ("two", 1)], ["one", "one", "two"], [], ["one"]),
+        (2, [("one", 0)], [], ["one", "one"], []),
+        (2, [("one", 0), ("two", 2)], ["two"], ["two"], []),
+    ],
+)
+def test_a_paused_deployment_keeps_the_pods_of_its_revisions(
+    replicas: int,
+    revisions: list[tuple[str, int]],
+    pods: list[str],
+    created: list[str],
+    deleted: list[str],
+) -> None:
+    obj = deployment(replicas, "three")
+    obj["spec"]["paused"] = True
+    step = deployment_step(obj, running(*pods), NOW, recorded(*revisions))
+    assert (created, deleted) == (images(step.create), images([each.pod for each in step.delete]))
+    hashes = {name.rpartition("-")[2] for name in recorded(*revisions)}
+    assert {each["metadata"]["labels"]["pod-template-hash"] for each in step.create} <= hashes
 
 
 def set_names(step: ReplicaStep) -> list[str]:
@@ -187,16 +237,16 @@ def test_pods_below_the_partition_keep_the_template_of_the_current_revision() ->
     rolling = {"rollingUpdate": {"partition": 1}}
     changed = made("StatefulSet", 3, "two", ordinals={"start": 5}, updateStrategy=rolling)
     changed["status"] = {"currentRevision": current}
-    recorded = {current: before["spec"]["template"]}
+    revisions = {current: Revision(template=before["spec"]["template"])}
     for gone, image in ((0, "one"), (1, "two")):
         left = [each for at, each in enumerate(pods) if at != gone]
-        (pod,) = stateful_set_step(changed, left, NOW, recorded).create
+        (pod,) = stateful_set_step(changed, left, NOW, revisions).create
         assert image == pod["spec"]["containers"][0]["image"]
         revision = pod["metadata"]["labels"]["controller-revision-hash"]
         assert (image == "one") == (revision == current)
     updated = [pods[0]]
     for name in ("web-6", "web-7"):
-        fresh = stateful_set_step(changed, updated, NOW, recorded)
+        fresh = stateful_set_step(changed, updated, NOW, revisions)
         updated += pods_of(fresh)
         assert [name] == [each["metadata"]["name"] for each in fresh.create]
-    assert [] == stateful_set_step(changed, updated, NOW, recorded).delete
+    assert [] == stateful_set_step(changed, updated, NOW, revisions).delete

@@ -4,12 +4,15 @@
 ReplicaSets only record templates: the label `pod-template-hash` tells the pods of the newest
 template from others. A new pod that waits for quota may get that of an old one: otherwise the
 update of a Deployment that uses all of its quota would never end.
+
+A paused Deployment keeps the pods of its revisions, and creates none of a newer template.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -21,6 +24,7 @@ from kuota.api.rules.serving import replicas
 from .job_pods import PodView, pod_view
 from .replicas import (
     ReplicaStep,
+    Revision,
     ended_too_recently,
     is_gated,
     label_of,
@@ -48,8 +52,13 @@ class _Pods(msgspec.Struct, frozen=True):
         return sum(each.ready for each in self.active)
 
 
-def deployment_step(obj: Json, pods: Sequence[Json], now: float) -> ReplicaStep:
-    """Return the next step of a Deployment, given the pods that it controls."""
+def deployment_step(
+    obj: Json,
+    pods: Sequence[Json],
+    now: float,
+    revisions: Mapping[str, Revision] = MappingProxyType({}),
+) -> ReplicaStep:
+    """Return the next step of a Deployment, given the pods that it controls and its revisions."""
     digest = template_hash(obj)
     views = [pod_view(each) for each in pods]
     active = [each for each in views if each.active]
@@ -59,19 +68,58 @@ def deployment_step(obj: Json, pods: Sequence[Json], now: float) -> ReplicaStep:
         ended=[each for each in views if each.ended and not each.deleting],
         leaving=[each for each in views if each.deleting],
     )
-    if child(obj, "metadata").get("deletionTimestamp") or child(obj, "spec").get("paused"):
-        return ReplicaStep(status=_status(obj, found, now))
+    status = _status(obj, found, now)
+    if child(obj, "metadata").get("deletionTimestamp"):
+        return ReplicaStep(status=status)
     wait_until = ended_too_recently(found.ended, now)
-    delete = [] if wait_until else list(found.ended)
-    delete += _surplus(obj, found)
-    short = 0 if wait_until else _missing(obj, found)
-    prefix = f"{child(obj, 'metadata')['name']}-{digest}"
+    if child(obj, "spec").get("paused"):
+        create, delete = _paused(obj, found, revisions)
+    else:
+        create = [_pod(obj, digest) for _ in range(_missing(obj, found))]
+        delete = _surplus(obj, found)
     return ReplicaStep(
-        delete=delete,
-        create=[replica(obj, {HASH: digest}, prefix=prefix) for _ in range(short)],
-        status=_status(obj, found, now),
+        delete=delete if wait_until else [*found.ended, *delete],
+        create=[] if wait_until else create,
+        status=status,
         retry_at=wait_until,
     )
+
+
+def _pod(obj: Json, digest: str) -> Json:
+    return replica(obj, {HASH: digest}, prefix=f"{child(obj, 'metadata')['name']}-{digest}")
+
+
+def _paused(
+    obj: Json, pods: _Pods, revisions: Mapping[str, Revision]
+) -> tuple[list[Json], list[PodView]]:
+    """Return the pods to create and to delete so that each revision has its number of pods."""
+    create: list[Json] = []
+    delete: list[PodView] = []
+    for name, wanted in _paused_sizes(obj, revisions).items():
+        digest = name.rpartition("-")[2]
+        own = sorted((e for e in pods.active if label_of(e, HASH) == digest), key=_worth)
+        recorded = obj | {"spec": child(obj, "spec") | {"template": revisions[name].template}}
+        create += [_pod(recorded, digest) for _ in range(wanted - len(own))]
+        delete += own[: max(0, len(own) - wanted)]
+    return create, delete
+
+
+def _paused_sizes(obj: Json, revisions: Mapping[str, Revision]) -> dict[str, int]:
+    """Return the number of pods of each revision of a paused Deployment, which may be scaled.
+
+    Missing pods get the newest revision that has pods, and surplus ones leave the oldest.
+    """
+    newest_first = sorted(revisions, key=lambda name: revisions[name].number, reverse=True)
+    used = [name for name in newest_first if revisions[name].pods] or newest_first[:1]
+    count = replicas(obj)
+    left = count if len(used) == 1 else count + _surge(obj)
+    sizes: dict[str, int] = {}
+    for name in used:
+        sizes[name] = min(revisions[name].pods, left)
+        left -= sizes[name]
+    if used:
+        sizes[used[0]] += max(0, count - sum(sizes.values()))
+    return sizes
 
 
 def _missing(obj: Json, pods: _Pods) -> int:

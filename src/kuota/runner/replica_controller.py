@@ -21,14 +21,14 @@ from kuota.kube.workqueue import serve
 from .cron_controller import OWNER, owner_uids
 from .deployment_rules import deployment_step
 from .pod_controller import PodController
-from .replicas import ReplicaStep
+from .replicas import ReplicaStep, Revision
 from .revision_records import RevisionRecords
 from .revisions import CONTROLLER_REVISION_RECORDS, NUMBER, REPLICA_SET_RECORDS, RecordKind
 from .stateful_set_rules import stateful_set_step
 
-Rules = Callable[[Json, Sequence[Json], float, Mapping[str, Json]], ReplicaStep]
-"""Returns the next step of an object, from the object, its pods, the time, and the templates of its
-revisions by name."""
+Rules = Callable[[Json, Sequence[Json], float, Mapping[str, Revision]], ReplicaStep]
+"""Returns the next step of an object, from the object, its pods, the time, and its revisions by the
+name of their records."""
 
 
 class ReplicaKind(NamedTuple):
@@ -39,9 +39,7 @@ class ReplicaKind(NamedTuple):
 
 
 REPLICA_KINDS: Mapping[tuple[str, str], ReplicaKind] = {
-    ("apps", "Deployment"): ReplicaKind(
-        lambda obj, pods, now, recorded: deployment_step(obj, pods, now), REPLICA_SET_RECORDS
-    ),
+    ("apps", "Deployment"): ReplicaKind(deployment_step, REPLICA_SET_RECORDS),
     ("apps", "StatefulSet"): ReplicaKind(stateful_set_step, CONTROLLER_REVISION_RECORDS),
 }
 """The kinds whose pods are created one by one."""
@@ -107,8 +105,8 @@ class ReplicaController(PodController):
         return None if step.retry_at is None else max(0.0, step.retry_at - self._now())
 
     def _step(self, obj: Json) -> ReplicaStep:
-        recorded = self._records.templates(obj)
-        return self._rules(obj, self._pods_of(obj), self._now(), recorded)
+        revisions = self._records.revisions(obj)
+        return self._rules(obj, self._pods_of(obj), self._now(), revisions)
 
     async def _recorded(self, obj: Json) -> Json:
         """Keep the records of the object, and its number. Returns the object as it is then."""

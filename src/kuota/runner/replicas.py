@@ -29,6 +29,14 @@ class ReplicaStep(msgspec.Struct, frozen=True, kw_only=True):
     retry_at: float | None = None
 
 
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded template. `pods` is how many pods it should have; 0 if that is not recorded."""
+
+    template: Json
+    number: int = 0
+    pods: int = 0
+
+
 def template_hash(obj: Json) -> str:
     """Return a short digest of the pod template, which changes with it."""
     template = child(obj, "spec", "template")

@@ -15,6 +15,7 @@ from kuota.kube.resources import key_of
 from kuota.kube.workqueue import RetryLater
 
 from .cron_controller import OWNER, owner_uids
+from .replicas import Revision
 from .revisions import RecordKind, RecordWrite, is_record_of, record_name, record_step
 
 
@@ -53,10 +54,13 @@ class RevisionRecords:
             case "delete":
                 await self._delete(write.record)
 
-    def templates(self, obj: Json) -> dict[str, Json]:
-        """Return the recorded templates of an object by the name of their revision."""
+    def revisions(self, obj: Json) -> dict[str, Revision]:
+        """Return the recorded templates of an object by the name of their record."""
+        kind = self._kind
         return {
-            key_of(each).name: self._kind.template(each)
+            key_of(each).name: Revision(
+                template=kind.template(each), number=kind.number(each), pods=kind.pods(each)
+            )
             for each in self._records(obj)
             if is_record_of(each, obj)
         }

@@ -40,6 +40,8 @@ class RecordKind(msgspec.Struct, frozen=True, kw_only=True):
     number: Callable[[Json], int]
     template: Callable[[Json], Json]
     counted: Callable[[Json, Sequence[PodView]], Json]
+    pods: Callable[[Json], int] = lambda record: 0
+    """The number of pods that a record has counted."""
     numbers_objects: bool = False
     """Whether the objects have the number of their revision, too."""
 
@@ -205,6 +207,7 @@ REPLICA_SET_RECORDS = RecordKind(
     number=_replica_set_number,
     template=lambda record: child(record, "spec", "template"),
     counted=_pods_of_replica_set,
+    pods=lambda record: integer(child(record, "spec").get("replicas")) or 0,
     numbers_objects=True,
 )
 CONTROLLER_REVISION_RECORDS = RecordKind(

@@ -17,7 +17,7 @@ from kuota.api.rules.report import child, integer, text
 from kuota.api.rules.serving import replicas
 
 from .job_pods import PodView, pod_view
-from .replicas import ReplicaStep, ended_too_recently, label_of, replica, template_hash
+from .replicas import ReplicaStep, Revision, ended_too_recently, label_of, replica, template_hash
 
 REVISION = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -25,12 +25,12 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 def stateful_set_step(
-    obj: Json, pods: Sequence[Json], now: float, recorded: Mapping[str, Json] = MappingProxyType({})
+    obj: Json,
+    pods: Sequence[Json],
+    now: float,
+    revisions: Mapping[str, Revision] = MappingProxyType({}),
 ) -> ReplicaStep:
-    """Return the next step of a StatefulSet, given the pods that it controls.
-
-    `recorded` are the templates of its revisions.
-    """
+    """Return the next step of a StatefulSet, given the pods that it controls and its revisions."""
     by_name = {each.name: each for each in map(pod_view, pods)}
     revision = f"{_name(obj)}-{template_hash(obj)}"
     status = _status(obj, by_name, revision)
@@ -40,7 +40,7 @@ def stateful_set_step(
     wait_until = ended_too_recently(ended, now)
     if ended:
         return ReplicaStep(delete=[] if wait_until else ended, status=status, retry_at=wait_until)
-    create = _missing(obj, by_name, revision, recorded)
+    create = _missing(obj, by_name, revision, revisions)
     delete = [] if create else _condemned(obj, by_name) or _outdated(obj, by_name, revision)
     return ReplicaStep(create=create, delete=delete, status=status)
 
@@ -76,26 +76,26 @@ def _settled(pod: PodView | None) -> bool:
 
 
 def _missing(
-    obj: Json, pods: Mapping[str, PodView], revision: str, recorded: Mapping[str, Json]
+    obj: Json, pods: Mapping[str, PodView], revision: str, revisions: Mapping[str, Revision]
 ) -> list[Json]:
     """Return the pods to create: the next one, or all if their order does not matter."""
     found = []
     for name in _names(obj):
         if name not in pods:
-            found.append(_pod(*_revision_for(obj, name, revision, recorded), name))
+            found.append(_pod(*_revision_for(obj, name, revision, revisions), name))
         if _ordered(obj) and not _settled(pods.get(name)):
             return found
     return found
 
 
 def _revision_for(
-    obj: Json, name: str, revision: str, recorded: Mapping[str, Json]
+    obj: Json, name: str, revision: str, revisions: Mapping[str, Revision]
 ) -> tuple[Json, str]:
     """Return the StatefulSet with the template of a pod, and the revision that this is."""
     current = text(child(obj, "status").get("currentRevision"))
-    if _ordinal(name) >= _first_updated(obj) or current not in recorded:
+    if _ordinal(name) >= _first_updated(obj) or current not in revisions:
         return obj, revision
-    return obj | {"spec": child(obj, "spec") | {"template": recorded[current]}}, current
+    return obj | {"spec": child(obj, "spec") | {"template": revisions[current].template}}, current
 
 
 def _pod(obj: Json, revision: str, name: str) -> Json:
