@@ -11,7 +11,7 @@ from kuota.bridge.changes import (
     finalizer_changes,
     flavors_of,
     only_status_changed,
-    revalued,
+    priority_value_changed,
     unreferenced,
 )
 
@@ -61,7 +61,7 @@ def test_a_finalizer_comes_with_an_object_and_goes_with_it(
 def test_workloads_follow_a_class_whose_value_is_news(
     old: Json | None, new: Json | None, followed: bool
 ) -> None:
-    assert followed is revalued(old, new)
+    assert followed is priority_value_changed(old, new)
 
 
 def test_objects_that_no_queue_names_are_unreferenced() -> None:

@@ -8,7 +8,7 @@ from kuota.api.base import Json
 from kuota.api.kueue import WorkloadPriorityClass
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Patch
-from kuota.bridge.lifecycle_checks import followers
+from kuota.bridge.lifecycle_checks import priority_updates
 
 
 def test_unfinished_workloads_of_a_class_follow_its_value() -> None:
@@ -18,7 +18,7 @@ def test_unfinished_workloads_of_a_class_follow_its_value() -> None:
         return StoredWorkload.of(msgspec.to_builtins(obj))
 
     high = msgspec.convert({"metadata": {"name": "high"}, "value": 9}, WorkloadPriorityClass)
-    found = followers(
+    found = priority_updates(
         high,
         [
             stored("waits", "high", 1),

@@ -7,14 +7,22 @@ import pytest
 from bridge.objects import NOON, at, condition
 from kuota.api.base import Json
 from kuota.api.core import Node, Pod
-from kuota.bridge.recovery import FAILED, GRACE_S, SAFE, TAINT, Recovery, is_recoverable, recovery
+from kuota.bridge.recovery import (
+    FAILED,
+    GRACE_S,
+    SAFE_TO_DELETE,
+    TAINT,
+    Recovery,
+    is_recoverable,
+    recovery,
+)
 
 
 def _pod(status: Json | None = None, **meta: object) -> Pod:
     """A pod that should have gone at noon."""
     known: Json = {
         "name": "p",
-        "annotations": {SAFE: "true"},
+        "annotations": {SAFE_TO_DELETE: "true"},
         "deletionTimestamp": at(0),
     }
     record = {"metadata": {**known, **meta}, "spec": {"nodeName": "n"}, "status": status or {}}
@@ -64,7 +72,7 @@ def test_a_pod_is_waited_for_while_its_node_may_answer(node: Node | None) -> Non
     "pod",
     [
         pytest.param(_pod(annotations={}), id="did not opt in"),
-        pytest.param(_pod(annotations={SAFE: "yes"}), id="opted in otherwise"),
+        pytest.param(_pod(annotations={SAFE_TO_DELETE: "yes"}), id="opted in otherwise"),
         pytest.param(_pod(deletionTimestamp=None), id="is to stay"),
         pytest.param(_pod({"phase": "Failed"}, deletionGracePeriodSeconds=0), id="was given up"),
     ],

@@ -19,7 +19,7 @@ from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .conditions import Conditions
 
-TIME_UP = "MaximumExecutionTimeExceeded"
+EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
 NO_RESERVATION = "The workload has no reservation"
 
 
@@ -87,7 +87,7 @@ def sync_admitted(
         if not was_admitted:
             conditions.put("Admitted", True, "Admitted", "The workload is admitted")
         return 0
-    if not was_admitted and not _worth_saying(conditions, reserved, gates):
+    if not was_admitted and not _was_evaluated(conditions, reserved, gates):
         return 0
     ran_s = conditions.age_s("Admitted") if was_admitted else 0
     granular = gates.on(Gate.UnadmittedWorkloadsObservability)
@@ -95,7 +95,7 @@ def sync_admitted(
     return ran_s
 
 
-def _worth_saying(conditions: Conditions, reserved: bool, gates: Gates) -> bool:
+def _was_evaluated(conditions: Conditions, reserved: bool, gates: Gates) -> bool:
     """Whether to set Admitted=False. Not before the workload was evaluated for the first time."""
     if not gates.on(Gate.UnadmittedWorkloadsObservability):
         return False
@@ -187,13 +187,13 @@ def _synced(obj: Workload, conditions: Conditions, gates: Gates) -> Json:
     states = [check.state for check in obj.status.admission_checks or ()]
     ran_s = sync_admitted(conditions, states, gates, placed=placed(obj, gates))
     status: Json = {"conditions": conditions.json()} if conditions.changed else {}
-    if ran_s and not _time_up(conditions):
+    if ran_s and not _exceeded_execution_time(conditions):
         past_s = obj.status.accumulated_past_execution_time_seconds or 0
         status["accumulatedPastExecutionTimeSeconds"] = past_s + ran_s
     return status
 
 
-def _time_up(conditions: Conditions) -> bool:
+def _exceeded_execution_time(conditions: Conditions) -> bool:
     """Whether it was deactivated for exceeding its execution time: reactivation resets the time."""
-    evicted = conditions.get("Evicted")
-    return conditions.true("Evicted") and evicted is not None and evicted.reason.endswith(TIME_UP)
+    evicted = conditions.get("Evicted") if conditions.true("Evicted") else None
+    return evicted is not None and evicted.reason.endswith(EXECUTION_TIME_EXCEEDED)

@@ -30,7 +30,7 @@ def finalizer_changes(old: Json | None, new: Json | None) -> bool:
     return new is not None and (old is None or deleting(new))
 
 
-def revalued(old: Json | None, new: Json | None) -> bool:
+def priority_value_changed(old: Json | None, new: Json | None) -> bool:
     """Whether a priority class has a value that its Workloads may lack.
 
     A deleted class has none.

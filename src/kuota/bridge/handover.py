@@ -23,8 +23,8 @@ APPLIED = "kueue.x-k8s.io/v1beta2"
 """The API version that Kueue applies."""
 _OURS = FieldOwner(KUOTA, UPDATE, "status", APPLIED)
 _ADMISSION = "kueue-admission"
-_OLDER = "kueue.x-k8s.io/v1beta1"
-_RESPELT = renamed(fieldsets.field(SECONDS_MISSPELT), fieldsets.field(SECONDS))
+_V1BETA1 = "kueue.x-k8s.io/v1beta1"
+_CORRECTED_SPELLING = renamed(fieldsets.field(SECONDS_MISSPELT), fieldsets.field(SECONDS))
 _STATUS, _CONDITIONS = fieldsets.field("status"), fieldsets.field("conditions")
 _CONTAINERS: FieldSet = {_STATUS: {SELF: {}, _CONDITIONS: {SELF: {}}}}
 """The fields that contain all parts. They move with the first part."""
@@ -96,8 +96,8 @@ def _joined(mine: ManagedFieldsEntry | None, part: FieldSet, time: str) -> Manag
     if mine is None:
         return ManagedFieldsEntry(APPLIED, part, time)
     fields = mine.fields
-    if mine.api_version == _OLDER:
-        fields = edited(fields, _STATUS, _RESPELT)
+    if mine.api_version == _V1BETA1:
+        fields = edited(fields, _STATUS, _CORRECTED_SPELLING)
     return ManagedFieldsEntry(APPLIED, fieldsets.union(fields, part), max(mine.time, time))
 
 

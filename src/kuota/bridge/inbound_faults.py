@@ -22,7 +22,7 @@ def cluster_queue_faults(spec: kueue.ClusterQueueSpec) -> list[str]:
     """Return every fault with its path; empty if the spec is valid."""
     return [
         *_selector_faults(spec.namespace_selector),
-        *_word_faults(spec),
+        *_enum_faults(spec),
         *quota_faults(spec.resource_groups, spec.fair_sharing),
     ]
 
@@ -61,15 +61,15 @@ def _selector_faults(selector: LabelSelector | None) -> Iterator[str]:
             yield f"spec.namespaceSelector.matchExpressions[{index}]: {error}"
 
 
-def _word_faults(spec: kueue.ClusterQueueSpec) -> Iterator[str]:
+def _enum_faults(spec: kueue.ClusterQueueSpec) -> Iterator[str]:
     """Yield values outside the API's enums. Unset values are valid."""
-    for path, word in _words(spec):
+    for path, word in _enum_values(spec):
         known = CLUSTER_QUEUE[path].enum + CLUSTER_QUEUE_V1BETA1[path].enum
         if word and word not in known:
             yield f"{path}: unknown value {word!r}; use {' or '.join(CLUSTER_QUEUE[path].enum)}"
 
 
-def _words(spec: kueue.ClusterQueueSpec) -> Iterator[tuple[str, str | None]]:
+def _enum_values(spec: kueue.ClusterQueueSpec) -> Iterator[tuple[str, str | None]]:
     fungibility, preemption = spec.flavor_fungibility, spec.preemption
     yield "spec.queueingStrategy", spec.queueing_strategy
     yield "spec.stopPolicy", spec.stop_policy

@@ -62,8 +62,13 @@ def missing_gates(obj: Workload, now: float) -> Json:
 KIND = "WorkloadPriorityClass"
 
 
-def followers(value: WorkloadPriorityClass, workloads: Iterable[StoredWorkload]) -> list[Effect]:
-    """Set the priority of every unfinished Workload of the class, with or without quota."""
+def priority_updates(
+    value: WorkloadPriorityClass, workloads: Iterable[StoredWorkload]
+) -> list[Effect]:
+    """Return the writes that give every unfinished Workload of the class its priority.
+
+    It does not matter whether a Workload has quota.
+    """
     return [
         Patch(
             key=stored.key,
@@ -72,12 +77,12 @@ def followers(value: WorkloadPriorityClass, workloads: Iterable[StoredWorkload])
         )
         for stored in workloads
         if not stored.true("Finished")
-        and named(stored) == value.metadata.name
+        and priority_class_of(stored) == value.metadata.name
         and stored.obj.spec.priority != value.value
     ]
 
 
-def named(stored: StoredWorkload) -> str:
+def priority_class_of(stored: StoredWorkload) -> str:
     """Return the WorkloadPriorityClass of a Workload, "" for none."""
     ref = stored.obj.spec.priority_class_ref
     return ref.name if ref is not None and ref.kind == KIND else ""

@@ -11,7 +11,8 @@ from .admission import admitted_status, condition_reason
 from .draft import Draft
 from .lifecycle_view import WorkloadPassInput
 
-Why = tuple[WaitReason, str]
+Obstacle = tuple[WaitReason, str]
+"""Why a workload has no quota: the reason and the message of QuotaReserved=False."""
 
 _BY_ENGINE = frozenset(
     {
@@ -30,9 +31,10 @@ def sync_pending_conditions(draft: Draft, view: WorkloadPassInput) -> bool:
     """Update QuotaReserved=False and Admitted. Returns whether this ends the pass."""
     gates = view.config.gates
     if not draft.current.reserved:
-        why = _why(draft, view)
-        if why is not None:
-            draft.set_condition("QuotaReserved", False, condition_reason(why[0], gates), why[1])
+        obstacle = _obstacle(draft, view)
+        if obstacle is not None:
+            reason, message = obstacle
+            draft.set_condition("QuotaReserved", False, condition_reason(reason, gates), message)
     before = draft.current.true("Admitted")
     draft.write(admitted_status(draft.obj, draft.now, gates))
     if draft.current.true("Admitted") and not before:
@@ -43,8 +45,8 @@ def sync_pending_conditions(draft: Draft, view: WorkloadPassInput) -> bool:
     return not draft.current.reserved
 
 
-def _why(draft: Draft, view: WorkloadPassInput) -> Why | None:
-    """The first reason that applies; None to leave the condition as it is.
+def _obstacle(draft: Draft, view: WorkloadPassInput) -> Obstacle | None:
+    """Return the first reason that applies; None to leave the condition as it is.
 
     Without UnadmittedWorkloadsObservability only queues that cannot admit are reported.
     """
@@ -72,12 +74,12 @@ def _why(draft: Draft, view: WorkloadPassInput) -> Why | None:
     return WaitReason.PENDING_EVALUATION, "The workload has not been evaluated yet"
 
 
-def queue_obstacle(view: WorkloadPassInput) -> Why | None:
+def queue_obstacle(view: WorkloadPassInput) -> Obstacle | None:
     """Return why the queues cannot admit; None if they can."""
     return local_obstacle(view) or cluster_obstacle(view)
 
 
-def local_obstacle(view: WorkloadPassInput) -> Why | None:
+def local_obstacle(view: WorkloadPassInput) -> Obstacle | None:
     local = view.local_queue
     name = view.stored.obj.spec.queue_name
     if local is None or view.local_queue_deleting:
@@ -88,7 +90,7 @@ def local_obstacle(view: WorkloadPassInput) -> Why | None:
     return None
 
 
-def cluster_obstacle(view: WorkloadPassInput) -> Why | None:
+def cluster_obstacle(view: WorkloadPassInput) -> Obstacle | None:
     """Return why the ClusterQueue cannot admit. One that is being deleted is inactive."""
     queue, local, admission = view.cluster_queue, view.local_queue, view.stored.obj.status.admission
     if queue is None:
@@ -100,7 +102,7 @@ def cluster_obstacle(view: WorkloadPassInput) -> Why | None:
     return None
 
 
-def _own_obstacle(draft: Draft, view: WorkloadPassInput) -> Why | None:
+def _own_obstacle(draft: Draft, view: WorkloadPassInput) -> Obstacle | None:
     obj = draft.obj
     if not view.namespace_matches:
         named = view.cluster_queue.name if view.cluster_queue else ""

@@ -15,11 +15,11 @@ from kuota.api.merge_patch import combined
 from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
 from kuota.engine.reasons import EvictionReason, WaitReason
 
-from .admission import TIME_UP, withdrawn_status
+from .admission import EXECUTION_TIME_EXCEEDED, withdrawn_status
 from .conditions import stamp, timestamp
 from .draft import Draft
 from .eviction import evicted_status, eviction_event
-from .lifecycle_reason import Why, cluster_obstacle, local_obstacle
+from .lifecycle_reason import Obstacle, cluster_obstacle, local_obstacle
 from .lifecycle_view import LifecycleConfig, WorkloadPassInput
 from .lifetime import remaining_s
 
@@ -147,10 +147,10 @@ def enforce_maximum_execution_time(draft: Draft, view: WorkloadPassInput) -> boo
         draft.requeue_after(left_s)
         return False
     message = "exceeding the maximum execution time"
-    draft.set_condition("DeactivationTarget", True, TIME_UP, message)
+    draft.set_condition("DeactivationTarget", True, EXECUTION_TIME_EXCEEDED, message)
     if draft.obj.status.accumulated_past_execution_time_seconds is not None:
         draft.write({"accumulatedPastExecutionTimeSeconds": None})
-    draft.record_event(TIME_UP, f"Deactivated due to {message}", warning=True)
+    draft.record_event(EXECUTION_TIME_EXCEEDED, f"Deactivated due to {message}", warning=True)
     return True
 
 
@@ -196,7 +196,7 @@ def evict(
 
 
 def _evict_from_stopped(
-    draft: Draft, view: WorkloadPassInput, obstacle: Why | None, drained: EvictionReason | None
+    draft: Draft, view: WorkloadPassInput, obstacle: Obstacle | None, drained: EvictionReason | None
 ) -> bool:
     """Withdraw the reservation of a Workload that is not admitted; evict an admitted one if the
     queue is drained.

@@ -22,11 +22,11 @@ from .variant_pass import VariantPass, open_preemption_gate
 from .variants import (
     BY_PARENT,
     BY_VARIANTS,
-    behind,
     flavor_of,
     is_parent,
-    outgrown,
     parent_of,
+    rejects_update,
+    update_from_parent,
 )
 
 Step = Callable[[VariantPass], bool | None]
@@ -85,8 +85,8 @@ def sync_variants_with_flavors(variant_pass: VariantPass) -> None:
 def sync_variant_specs(variant_pass: VariantPass) -> None:
     """Update variants to the spec of their parent."""
     for each in list(variant_pass.variants):
-        patch = behind(variant_pass.parent.current, each.current)
-        if outgrown(each.current, patch):
+        patch = update_from_parent(variant_pass.parent.current, each.current)
+        if rejects_update(each.current, patch):
             variant_pass.drop(each, "the spec of its parent has changed")
         else:
             each.patch(patch)
@@ -140,13 +140,13 @@ def _evict(parent: Draft, own: Draft | None) -> None:
 def sync_variant_activity(variant_pass: VariantPass) -> None:
     """Deactivate variants that can no longer be admitted, and activate the others."""
     for each in variant_pass.variants:
-        wanted, why = _useful(variant_pass, each)
+        wanted, why = _should_be_active(variant_pass, each)
         if wanted is not each.active:
             each.patch({"spec": {"active": wanted}})
             each.record_event("ActivatedVariant" if wanted else "DeactivatedVariant", why)
 
 
-def _useful(variant_pass: VariantPass, draft: Draft) -> tuple[bool, str]:
+def _should_be_active(variant_pass: VariantPass, draft: Draft) -> tuple[bool, str]:
     """Return whether a variant should be active, and why."""
     winner, policy = variant_pass.winner, variant_pass.policy
     if not variant_pass.parent.active:
@@ -172,16 +172,16 @@ def _useful(variant_pass: VariantPass, draft: Draft) -> tuple[bool, str]:
 def requeue_migrated_variant(variant_pass: VariantPass) -> None:
     """Requeue a variant that was migrated away if no preferred variant was admitted."""
     if variant_pass.winner is not None or any(
-        _expects_room(each) for each in variant_pass.variants
+        _waits_for_victims(each) for each in variant_pass.variants
     ):
         return
     for each in variant_pass.variants:
-        reason = _set_aside(each)
+        reason = _not_requeued_reason(each)
         if reason == EvictionReason.FLAVOR_MIGRATION and not each.current.reserved:
             each.set_condition("Requeued", True, "Reactivated", "No variant is admitted")
 
 
-def _expects_room(draft: Draft) -> bool:
+def _waits_for_victims(draft: Draft) -> bool:
     reserved = draft.conditions().get("QuotaReserved")
     return reserved is not None and reserved.reason == WaitReason.WAITING_FOR_PREEMPTED
 
@@ -193,7 +193,8 @@ def sync_parent_admission(variant_pass: VariantPass) -> None:
         return
     admission = child(winner.current.json, "status").get("admission")
     # The parent may be kept from running by something other than its variants.
-    if admission is None or not parent.active or _set_aside(parent) not in (None, *BY_VARIANTS):
+    blocked = _not_requeued_reason(parent) not in (None, *BY_VARIANTS)
+    if admission is None or not parent.active or blocked:
         return
     note = f"Variant {winner.obj.metadata.name} is admitted"
     conditions = parent.conditions()
@@ -203,7 +204,7 @@ def sync_parent_admission(variant_pass: VariantPass) -> None:
     parent.record_event("Admitted", note)
 
 
-def _set_aside(draft: Draft) -> str | None:
+def _not_requeued_reason(draft: Draft) -> str | None:
     """Return why it is not requeued after an eviction; None if it is."""
     found = draft.conditions().get("Requeued")
     return found.reason if found is not None and found.status == "False" else None

@@ -17,7 +17,7 @@ from kuota.engine.model import Struct
 
 from .conditions import failed_status
 
-SAFE = f"{PREFIX}safe-to-forcefully-delete"
+SAFE_TO_DELETE = f"{PREFIX}safe-to-forcefully-delete"
 GRACE_S = 60.0
 """The additional delay after the pod's own grace period."""
 TAINT = "node.kubernetes.io/unreachable"
@@ -40,8 +40,8 @@ class Recovery(Struct):
 def is_recoverable(pod: Pod) -> bool:
     """Whether a pod may be deleted: it opted in and is terminating."""
     meta = pod.metadata
-    leaving = meta.deletion_timestamp is not None and not _given_up(pod)
-    return leaving and meta.annotation(SAFE) == "true"
+    leaving = meta.deletion_timestamp is not None and not _deleted_without_grace(pod)
+    return leaving and meta.annotation(SAFE_TO_DELETE) == "true"
 
 
 def recovery(pod: Pod, node: Node | None, now: float) -> Recovery:
@@ -73,13 +73,13 @@ def _failed(pod: Pod, note: str, now: float) -> Json:
     if condition(pod.status.conditions, FAILED) is not None:
         return {}
     status = failed_status(pod, FAILED, REASON, note, now)
-    return status | {"phase": pod.status.phase} if _over(pod) else status
+    return status | {"phase": pod.status.phase} if _has_ended(pod) else status
 
 
-def _given_up(pod: Pod) -> bool:
-    """Whether it was already deleted without grace. Finalizers may still keep the object."""
-    return _over(pod) and pod.metadata.deletion_grace_period_seconds == 0
+def _deleted_without_grace(pod: Pod) -> bool:
+    """Whether it was deleted without a grace period. Finalizers may still keep the object."""
+    return _has_ended(pod) and pod.metadata.deletion_grace_period_seconds == 0
 
 
-def _over(pod: Pod) -> bool:
+def _has_ended(pod: Pod) -> bool:
     return pod.status.phase in ("Failed", "Succeeded")

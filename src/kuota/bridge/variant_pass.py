@@ -98,7 +98,7 @@ def _used(draft: Draft) -> frozenset[str]:
     return frozenset(name for each in assigned for name in (each.flavors or {}).values())
 
 
-ALONE_S = 300.0
+PREEMPTION_INTERVAL_S = 300.0
 """How long one variant may preempt before the next one may."""
 
 
@@ -111,13 +111,13 @@ def open_preemption_gate(variant_pass: VariantPass) -> None:
     if chosen is None:
         return
     last = max((at.timestamp() for at in map(_open_since, waiting) if at is not None), default=None)
-    left_s = last + ALONE_S - variant_pass.now if last is not None else 0.0
+    left_s = last + PREEMPTION_INTERVAL_S - variant_pass.now if last is not None else 0.0
     if left_s > 0:
         chosen.requeue_after(left_s)
         return
     chosen.write({"preemptionGates": _opened(chosen, variant_pass.now)})
     chosen.record_event("PreemptionUngatedVariant", "The variant may preempt now")
-    chosen.requeue_after(ALONE_S)
+    chosen.requeue_after(PREEMPTION_INTERVAL_S)
 
 
 def _next(waiting: list[Draft]) -> Draft | None:

@@ -30,9 +30,9 @@ BY_VARIANTS = (EvictionReason.VARIANT_EVICTED, EvictionReason.NO_VARIANT)
 BY_PARENT = EvictionReason.PODS_READY_TIMEOUT
 """Why a parent is evicted with its variant, and a variant with its parent, which has the pods."""
 
-_OF_ITS_OWN = ("active", "preemptionGates")
-_FOLLOWED = (ADMISSION_GATED_BY, BOOST)
-_WHILE_HELD = {"priority", "priorityClassRef"}
+_OWN_FIELDS = ("active", "preemptionGates")
+_COPIED_ANNOTATIONS = (ADMISSION_GATED_BY, BOOST)
+_MUTABLE_WITH_QUOTA = {"priority", "priorityClassRef"}
 
 
 def parent_of(meta: ObjectMeta) -> OwnerReference | None:
@@ -84,24 +84,24 @@ def variant(parent: StoredWorkload, flavor: str, gates: Gates) -> tuple[Key, Jso
     return key, named | {"spec": spec | {"preemptionGates": gated}}
 
 
-def behind(parent: StoredWorkload, stored: StoredWorkload) -> Json:
+def update_from_parent(parent: StoredWorkload, stored: StoredWorkload) -> Json:
     """Return the merge patch that updates a variant to its parent; empty if not needed."""
-    spec = difference(_asked(stored), _asked(parent))
+    spec = difference(_shared_spec(stored), _shared_spec(parent))
     ours, theirs = stored.obj.metadata, parent.obj.metadata
     notes = {
         name: theirs.annotation(name) or None
-        for name in _FOLLOWED
+        for name in _COPIED_ANNOTATIONS
         if ours.annotation(name) != theirs.annotation(name)
     }
     patch: dict[str, Any] = {"spec": spec} if spec else {}
     return patch | ({"metadata": {"annotations": notes}} if notes else {})
 
 
-def outgrown(stored: StoredWorkload, patch: Json) -> bool:
+def rejects_update(stored: StoredWorkload, patch: Json) -> bool:
     """Whether the patch cannot be applied, because the variant has quota for its present spec."""
-    return stored.reserved and not child(patch, "spec").keys() <= _WHILE_HELD
+    return stored.reserved and not child(patch, "spec").keys() <= _MUTABLE_WITH_QUOTA
 
 
-def _asked(stored: StoredWorkload) -> Json:
+def _shared_spec(stored: StoredWorkload) -> Json:
     spec = child(stored.json, "spec")
-    return {name: each for name, each in spec.items() if name not in _OF_ITS_OWN}
+    return {name: each for name, each in spec.items() if name not in _OWN_FIELDS}

@@ -80,7 +80,7 @@ class JobCaches:
         self.resources[kind.name] = resource
         indexers: dict[str, Any] = _open_job_indexers(kind)
         if any(at == each.pods or at in each.related for each in self._parents):
-            indexers[PARENT] = partial(self._words, at)
+            indexers[PARENT] = partial(self._parent_index_keys, at)
         if at == POD:
             return self._with(indexers)
         return Informer[Json](
@@ -100,7 +100,7 @@ class JobCaches:
 
     def _related_informer(self, at: GroupKind) -> Informer[Json]:
         gvk = next(each for each in FRAMEWORKS.values() if (each.group, each.kind) == at)
-        indexers: Any = {PARENT: partial(self._words, at)}
+        indexers: Any = {PARENT: partial(self._parent_index_keys, at)}
         if at == POD:
             return self._with(indexers)
         resource = Resource.of(gvk, gvk.plural)
@@ -130,7 +130,7 @@ class JobCaches:
                 if not members:
                     del self._members[job]
 
-    def _words(self, at: GroupKind, obj: Json) -> list[str]:
+    def _parent_index_keys(self, at: GroupKind, obj: Json) -> list[str]:
         return [str(each) for each in self._parents_of(at, obj)]
 
     def _parents_of(self, at: GroupKind, obj: Json) -> Iterator[JobKey]:
@@ -250,7 +250,7 @@ def _open_job_indexers(kind: JobKind) -> dict[str, Indexer[Json]]:
     def references(job: Json) -> list[str]:
         if not isinstance(kind, JobWithReferences) or ended(job):
             return []
-        return [reference_word(*each) for each in kind.references(job)]
+        return [reference_index_key(*each) for each in kind.references(job)]
 
     return {NAMESPACE: namespace, PRIORITY: priority, REFERENCE: references}
 
@@ -260,7 +260,7 @@ def _at(kind: ComposableJob) -> GroupKind:
     return kind.group_kind
 
 
-def reference_word(at: GroupKind, key: Key) -> str:
+def reference_index_key(at: GroupKind, key: Key) -> str:
     """Return the index key of objects that refer to this one."""
     group, kind = at
     return f"{kind}.{group} {key}"

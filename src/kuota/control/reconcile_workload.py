@@ -8,7 +8,7 @@ import random
 from kuota.api.base import Key
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.lifecycle import reconcile_workload
-from kuota.bridge.lifecycle_checks import followers
+from kuota.bridge.lifecycle_checks import priority_updates
 from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadPassInput
 from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock
@@ -104,14 +104,14 @@ class ClassReconciler:
             return None
         value = cached.value
         named = self._cache.workloads.indexed(PRIORITY, key.name)
-        stale = [each for each in named if each.value and followers(value, [each.value])]
+        stale = [each for each in named if each.value and priority_updates(value, [each.value])]
         failures: list[Exception] = []
         for each in stale:
             async with self._sender.locks.hold(each.key):
                 newest = self._cache.workload(each.key)
                 if newest is not None and newest.value is not None:
                     try:
-                        await self._sender.send(followers(value, [newest.value]))
+                        await self._sender.send(priority_updates(value, [newest.value]))
                     except Exception as error:
                         failures.append(error)
         if failures:

@@ -8,7 +8,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.core import Node, Pod
 from kuota.api.rules.metadata import annotation
-from kuota.bridge.recovery import REASON, SAFE, is_recoverable, recovery, unreachable
+from kuota.bridge.recovery import REASON, SAFE_TO_DELETE, is_recoverable, recovery, unreachable
 from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -87,7 +87,7 @@ class PodRecovery:
 
 
 def _is_recoverable(pod: Json) -> bool:
-    if annotation(pod, SAFE) != "true":
+    if annotation(pod, SAFE_TO_DELETE) != "true":
         return False
     try:
         return is_recoverable(msgspec.convert(pod, Pod))

@@ -14,7 +14,7 @@ from kuota.bridge.changes import (
     finalizer_changes,
     flavors_of,
     only_status_changed,
-    revalued,
+    priority_value_changed,
     unreferenced,
 )
 from kuota.bridge.draft import StoredWorkload
@@ -28,7 +28,7 @@ from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
-from .job_caches import NAMESPACE, PRIORITY, REFERENCE, reference_word
+from .job_caches import NAMESPACE, PRIORITY, REFERENCE, reference_index_key
 from .reconcile_queue import Name
 
 Change = CachedObject[Any] | None
@@ -106,7 +106,7 @@ class Triggers:
         """Enqueue the jobs that depend on an object."""
         found = new or old
         assert found is not None
-        self._add_jobs(REFERENCE, reference_word(kind, key_of(found)))
+        self._add_jobs(REFERENCE, reference_index_key(kind, key_of(found)))
 
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
@@ -140,7 +140,7 @@ class Triggers:
                 self._workloads.add(each.key)
 
     def _class(self, old: Change, new: Change) -> None:
-        if new is None or not revalued(_json(old), new.json):
+        if new is None or not priority_value_changed(_json(old), new.json):
             return
         self._classes.add(new.key)
         if old is None:

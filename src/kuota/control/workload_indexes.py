@@ -9,11 +9,11 @@ from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.slices import chain_name
 from kuota.bridge.jobs.ancestor import group_kind
 from kuota.bridge.jobs.kind import JobKey
-from kuota.bridge.lifecycle_checks import named
+from kuota.bridge.lifecycle_checks import priority_class_of
 from kuota.kube.cache import Indexer
 
 from .cached_object import CachedObject
-from .job_caches import PRIORITY, reference_word
+from .job_caches import PRIORITY, reference_index_key
 
 OWNER = "owner"
 QUEUE = "queue"
@@ -59,7 +59,8 @@ def listed_check_names(cached: CachedObject[StoredWorkload]) -> list[str]:
 
 def _named(cached: CachedObject[StoredWorkload]) -> list[str]:
     """Index unfinished Workloads by WorkloadPriorityClass."""
-    name = named(cached.value) if cached.value is not None and not is_over(cached) else ""
+    value = cached.value
+    name = priority_class_of(value) if value is not None and not is_over(cached) else ""
     return [name] if name else []
 
 
@@ -94,4 +95,4 @@ def owners_of(workload: Json, *, controlling: bool) -> list[JobKey]:
 
 
 def owner_word(job: JobKey) -> str:
-    return reference_word(*job)
+    return reference_index_key(*job)

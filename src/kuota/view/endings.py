@@ -13,7 +13,7 @@ from enum import StrEnum
 from kuota.api.base import Json
 from kuota.api.core import DEADLINE_EXCEEDED
 from kuota.api.workload import TIMED_OUT
-from kuota.bridge.admission import TIME_UP
+from kuota.bridge.admission import EXECUTION_TIME_EXCEEDED
 
 from .conditions import condition, holds, message
 from .plan import ViewStruct
@@ -108,7 +108,7 @@ def deactivation(workload: Json) -> Ending | None:
     name = str(workload["metadata"]["name"])
     cause = reason.removeprefix(_DUE_TO) if reason.startswith(_DUE_TO) else ""
     cause = cause or str((condition(workload, "DeactivationTarget") or {}).get("reason") or "")
-    if cause == TIME_UP:
+    if cause == EXECUTION_TIME_EXCEEDED:
         limit_s = (workload.get("spec") or {}).get("maximumExecutionTimeSeconds")
         return _timeout(f"it ran longer than its time limit of {limit_s} s", name)
     words = _CAUSES.get(cause) or cause or "somebody stopped it"

@@ -21,12 +21,12 @@ from kuota.bridge.changes import (
     finalizer_changes,
     flavors_of,
     only_status_changed,
-    revalued,
+    priority_value_changed,
     unreferenced,
 )
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.lifecycle_checks import followers
+from kuota.bridge.lifecycle_checks import priority_updates
 from kuota.bridge.queue_status import cluster_queue_patch, local_queue_patch
 from kuota.engine.consumed_usage import ConsumedUsage, alpha, requested, weighted_usage
 from kuota.engine.engine import Engine
@@ -45,7 +45,7 @@ def cohort_changed(run: Run) -> None:
 
 @suite("controller/core-TestWorkloadPriorityClassPredicates")
 def class_changed(run: Run) -> None:
-    same(run.expected["want"], revalued(*_change(run, "oldWPC", "newWPC")))
+    same(run.expected["want"], priority_value_changed(*_change(run, "oldWPC", "newWPC")))
 
 
 def _change(run: Run, old: str, new: str) -> tuple[Json | None, Json | None]:
@@ -101,7 +101,7 @@ def class_followed(run: Run) -> None:
     refused(run.expected["wantError"], None)
     objects = Objects(given)
     value = convert(run.inputs["wpc"], kueue.WorkloadPriorityClass)
-    objects.carry_out(followers(value, [StoredWorkload.of(each) for each in given]))
+    objects.carry_out(priority_updates(value, [StoredWorkload.of(each) for each in given]))
     same(run.expected["wantWorkloads"], objects.all("Workload"))
 
 

@@ -273,7 +273,7 @@ def stop_evicted(job_pass: JobPass) -> bool:
         with job_pass.draft(stored) as draft:
             draft.write(released_status(stored.obj, job_pass.now, job_pass.view.config.gates))
     if evicted_condition is not None and evicted_condition.last_transition_time is not None:
-        _retire(
+        _delete_deactivated_job(
             job_pass,
             stored,
             evicted_condition.reason,
@@ -282,7 +282,9 @@ def stop_evicted(job_pass: JobPass) -> bool:
     return True
 
 
-def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float) -> None:
+def _delete_deactivated_job(
+    job_pass: JobPass, stored: StoredWorkload, reason: str, since: float
+) -> None:
     """Delete the job of a Workload that Kueue deactivated, after the retention period."""
     kept_s = job_pass.view.config.retain_deactivated_s
     if kept_s is None or stored.obj.spec.active is not False or not reason.startswith(_BY_KUEUE):
@@ -308,7 +310,7 @@ def start_if_admitted(job_pass: JobPass) -> bool:
             _start(job_pass, each)
             return True
     if stored.reserved:
-        _tell_checks(job_pass, stored)
+        _record_pending_checks(job_pass, stored)
     elif job_pass.kind.follows_queue(job_pass.job) and (
         stored.obj.spec.queue_name != queue_name(job_pass.job)
     ):
@@ -351,7 +353,8 @@ def _cost_labels(job_pass: JobPass) -> Mapping[str, str]:
     return cost_labels(keys, own, queue)
 
 
-def _tell_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
+def _record_pending_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
+    """Record what the pending admission checks report."""
     changes = [
         f"{check.name}: {check.message}"
         for check in stored.obj.status.admission_checks or ()

@@ -38,7 +38,7 @@ _WORKLOAD = "workload"
 
 
 class WatchedObjects:
-    """The objects of the kinds that one controller watches. Implements `controller.Objects`."""
+    """The objects of the kinds that one controller watches, as `controller.CheckObjects`."""
 
     def __init__(self, client: Client, clock: Clock, watched: Sequence[Watched]) -> None:
         self.informers: dict[Resource, Informer[Json]] = {

@@ -70,9 +70,10 @@ class RemoteCluster:
         return self._client
 
     def get(self, kind: GroupKind, key: Key) -> Json | None:
-        """Return a cached object with the origin label; None if there is none or its kind lacks.
+        """Return a cached object with the origin label; None if there is none.
 
-        The object is shared and must not be changed.
+        There is none of a kind that the cluster does not serve. The object is shared and must not
+        be changed.
         """
         cache = self._caches.get(kind)
         return None if cache is None else cache.get(key)
