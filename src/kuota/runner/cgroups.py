@@ -38,7 +38,7 @@ class Cgroups(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> list[str]:
-        """The controllers whose limits are not enforced."""
+        """The controllers that limit nothing here."""
         return [each for each in _CONTROLLERS if each not in self.controllers]
 
     def path(self, uid: str, container: str) -> str:

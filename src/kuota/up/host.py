@@ -26,11 +26,8 @@ class Host(msgspec.Struct, frozen=True):
     nodes: MachineNodes
     isolation: Isolation
     cgroups: Cgroups
-
-    @property
-    def limits(self) -> str:
-        """Which limits of pods are not enforced, and why; "" if all are."""
-        return limits(self.cgroups)
+    limits: str
+    """Which limits of pods are not enforced as documented, and why; "" if all are."""
 
 
 def detected(state_dir: StateDir, options: UpOptions) -> Host:
@@ -40,11 +37,13 @@ def detected(state_dir: StateDir, options: UpOptions) -> Host:
     """
     root = str(state_dir.root)
     found = machine(root, pretend_gpus=options.pretend_gpus)
+    cgroups = delegated(cpuset=bool(options.topology))
     return Host(
         nodes=_nodes(found, options),
         # Pods must not open the files of GPUs that they were not assigned.
         isolation=isolation(root, available()).closing(found.gpus.files),
-        cgroups=delegated(cpuset=bool(options.topology)),
+        cgroups=cgroups,
+        limits=limits(cgroups, options.pod_pids_limit),
     )
 
 

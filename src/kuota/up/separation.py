@@ -42,8 +42,15 @@ def warnings(separation: str) -> list[str]:
     return [] if separation == USERS else [_LIMIT, _WORDS[separation], _REMEDY]
 
 
-def limits(cgroups: Cgroups) -> str:
-    """Which limits of pods are not enforced, and why; "" if all are."""
+def limits(cgroups: Cgroups, pod_pids_limit: int) -> str:
+    """Which limits of pods are not enforced as documented, and why; "" if all are."""
     if not cgroups.missing:
         return ""
-    return f"Limits of {', '.join(cgroups.missing)} are not enforced: {cgroups.refusal}."
+    lacking = [each for each in cgroups.missing if each != "pids"]
+    found = [f"Limits of {' and '.join(lacking)} are not enforced"] if lacking else []
+    if "pids" in cgroups.missing:
+        found.append(
+            f"The limit of {pod_pids_limit} processes and threads applies to all pods of a Unix "
+            "user together instead of each pod, and to no pod of root"
+        )
+    return f"{'. '.join(found)}. The reason: {cgroups.refusal}."

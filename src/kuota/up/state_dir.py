@@ -25,7 +25,7 @@ class RunningInstance(msgspec.Struct, frozen=True):
     isolation: str = ""
     """What confines pods of members: namespaces, landlock, or nothing."""
     limits: str = ""
-    """Which limits of pods are not enforced, and why; empty if all are."""
+    """Which limits of pods are not enforced as documented, and why; empty if all are."""
 
     @property
     def alive(self) -> bool:
