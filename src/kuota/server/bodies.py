@@ -17,19 +17,23 @@ from kuota.api.manifest_yaml import load_all
 from kuota.api.status import StatusError, bad_request, too_large, unsupported_media
 
 from . import protobuf
-from .requests import ADMINS, User
+from .kinds import Kind
+from .requests import ADMINS, SYSTEM_USER, User
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 MAX_DEPTH = 100
 MOST_VALUES = 60_000
-"""The number of fields and list items in one object. Processing them takes most of the time."""
-MOST_VALUES_OF_MEMBERS = 5_000
-"""The same for users who are not admins. Only definitions of custom kinds have more."""
+"""The number of fields and list items in an object of admins outside of namespaces.
+
+Definitions of custom kinds have many. Processing them takes most of the time of a request.
+"""
+MOST_NAMESPACED_VALUES = 5_000
+"""The same in a namespace, and for members everywhere."""
 STORED_SHARE = 2
 """A stored object has at most this many times the values, with defaults and managedFields."""
 LARGEST_OBJECT = 6 << 20
 """The size of a stored object in bytes."""
-_FEW_BYTES = 2 * STORED_SHARE * MOST_VALUES_OF_MEMBERS
+_FEW_BYTES = 2 * STORED_SHARE * MOST_NAMESPACED_VALUES
 """An object of this size cannot have too many values, since each takes two bytes."""
 
 
@@ -37,24 +41,28 @@ def media_type(headers: dict[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def most_values(user: User) -> int:
-    """The number of values that an object in a request of the user may have."""
-    return MOST_VALUES if ADMINS in user.groups else MOST_VALUES_OF_MEMBERS
+def most_values(user: User, kind: Kind) -> int:
+    """The number of values that an object of the kind may have in a request of the user.
+
+    The controllers of this process are not limited further: they write what the objects of users
+    require, such as the placement of many pods.
+    """
+    may_have_many = ADMINS in user.groups and not kind.namespaced
+    return MOST_VALUES if may_have_many or user.name == SYSTEM_USER else MOST_NAMESPACED_VALUES
 
 
-def check_size(obj: Json, user: User, old: Json | None = None) -> None:
+def check_size(obj: Json, user: User, kind: Kind, old: Json | None = None) -> None:
     """Reject an object that is too large to be stored, unless it replaces a larger one.
 
     Patches add to what is stored, and so do defaults and managedFields, so the size of requests
-    does not limit that of objects. Admins have no limit of values, because definitions of custom
-    kinds have many. Raises StatusError.
+    does not limit that of objects. Raises StatusError.
     """
     size = _bytes_of(obj)
     if size > LARGEST_OBJECT and (old is None or size >= _bytes_of(_unversioned(old))):
         raise too_large(f"the object would have more than {LARGEST_OBJECT >> 20} MiB")
-    if size <= _FEW_BYTES or ADMINS in user.groups:
+    if size <= _FEW_BYTES or most_values(user, kind) == MOST_VALUES:
         return
-    most = STORED_SHARE * MOST_VALUES_OF_MEMBERS
+    most = STORED_SHARE * MOST_NAMESPACED_VALUES
     count = values_in(obj, LARGEST_OBJECT)
     if count > most and (old is None or count >= values_in(_unversioned(old), LARGEST_OBJECT)):
         raise too_large(

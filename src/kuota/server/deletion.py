@@ -19,7 +19,7 @@ from kuota.api.base import Json
 from kuota.api.core import is_terminated
 from kuota.api.status import bad_request
 
-from .bodies import media_type, most_values, read_object
+from .bodies import MOST_NAMESPACED_VALUES, media_type, read_object
 from .collection import FOREGROUND, ORPHAN
 from .columns import dig, listed, mapped, parsed_time
 from .kinds import Kind
@@ -58,7 +58,7 @@ def delete_options(request: Request) -> DeleteOptions:
     body: Json = {}
     if request.body.strip():
         media = media_type(request.headers)
-        body = read_object(request.body, media, most_values(request.user))
+        body = read_object(request.body, media, MOST_NAMESPACED_VALUES)
     grace = request.number("gracePeriodSeconds")
     if grace is None:
         grace = body.get("gracePeriodSeconds")

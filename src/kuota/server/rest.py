@@ -86,7 +86,7 @@ class Rest:
         self, target: RequestTarget, obj: Json, warnings: list[str], write: Write
     ) -> WriteResult:
         name, resource = obj["metadata"]["name"], target.kind.stored_as
-        check_size(obj, write.user)
+        check_size(obj, write.user, target.kind)
         try:
             if write.dry_run:
                 if self._store.get(resource, Key(target.namespace, name)) is not None:
@@ -113,7 +113,7 @@ class Rest:
         if media == APPLY_PATCH:
             return self._apply(target, body, write, force)
         old = self.read(target)
-        patched = self._patched(target, old, media, body, most_values(write.user))
+        patched = self._patched(target, old, media, body, most_values(write.user, target.kind))
         new, warnings = self._admission.updated(target, patched, old, write)
         return self._update(target, old, owned(target, old, new, write), warnings, write)
 
@@ -128,7 +128,7 @@ class Rest:
         return patched
 
     def _apply(self, target: RequestTarget, body: bytes, write: Write, force: bool) -> WriteResult:
-        config = read_yaml(body, most_values(write.user))
+        config = read_yaml(body, most_values(write.user, target.kind))
         if not isinstance(config, dict):
             raise bad_request("the body must be one object")
         if not write.manager:
@@ -149,7 +149,7 @@ class Rest:
     def _update(
         self, target: RequestTarget, old: Json, new: Json, warnings: list[str], write: Write
     ) -> WriteResult:
-        check_size(new, write.user, old)
+        check_size(new, write.user, target.kind, old)
         if write.dry_run:
             revision = {"resourceVersion": old["metadata"]["resourceVersion"]}
             return WriteResult(new | {"metadata": new["metadata"] | revision}, tuple(warnings))

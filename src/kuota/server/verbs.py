@@ -91,7 +91,7 @@ class Verbs:
         if verb not in target.kind.verbs or misplaced:
             raise not_allowed(f"{verb} is not served on {target.kind.resource}")
         if not target.kind.kept:
-            reviewed = self._reviews.reviewed(target, self._object(request), request.user)
+            reviewed = self._reviews.reviewed(target, self._object(target, request), request.user)
             return answered(reviewed, 201)
         if verb == "list":
             return await self._reading.many(target, request, turn)
@@ -110,10 +110,12 @@ class Verbs:
         return answers[verb](target, request)
 
     def _create(self, target: RequestTarget, request: Request) -> Response:
-        return self._shown(target, self._rest.create(target, *self._body(request)), request)
+        return self._shown(target, self._rest.create(target, *self._body(target, request)), request)
 
     def _replace(self, target: RequestTarget, request: Request) -> Response:
-        return self._shown(target, self._rest.replace(target, *self._body(request)), request)
+        return self._shown(
+            target, self._rest.replace(target, *self._body(target, request)), request
+        )
 
     def _patch(self, target: RequestTarget, request: Request) -> Response:
         media = media_type(request.headers)
@@ -155,7 +157,7 @@ class Verbs:
         if verb != "create":
             raise not_allowed("a binding can only be created")
         pod = self._rest.read(target)
-        binding = self._object(request)
+        binding = self._object(target, request)
         wanted = pods.bound(target.kind, pod, binding, self._clock())
         if not deletion.dry_run(request):
             self._store.update(target.kind.stored_as, wanted, None)
@@ -165,7 +167,7 @@ class Verbs:
         """Handle an eviction as a deletion. There are no disruption budgets."""
         if verb != "create":
             raise not_allowed("an eviction can only be created")
-        body = self._object(request)
+        body = self._object(target, request)
         inner = msgspec.json.encode(body.get("deleteOptions") or {})
         options = deletion.delete_options(msgspec.structs.replace(request, headers={}, body=inner))
         self._rest.delete(target, options, self._write(request))
@@ -193,7 +195,7 @@ class Verbs:
         if verb != "create":
             raise not_allowed("a token can only be created")
         account = self._rest.read(target)
-        body = self._object(request)
+        body = self._object(target, request)
         wanted_s = token_request(account, body)
         issued = self._credentials.service_accounts.issue(account, request.user, wanted_s)
         return answered(token_response(account, issued, self._clock()), 201)
@@ -218,9 +220,9 @@ class Verbs:
         if verb == "get":
             return answered(current)
         if verb == "update":
-            wanted = self._object(request)
+            wanted = self._object(target, request)
         elif verb == "patch":
-            media, most = media_type(request.headers), most_values(request.user)
+            media, most = media_type(request.headers), most_values(request.user, target.kind)
             wanted = patched_json(current, target.kind, media, request.body, most)
         else:
             raise not_allowed(f"{verb} is not served on scale")
@@ -235,12 +237,12 @@ class Verbs:
         status, warnings = 201 if outcome.created else 200, (*answer.warnings, *outcome.warnings)
         return msgspec.structs.replace(answer, status=status, warnings=warnings)
 
-    def _object(self, request: Request) -> Json:
-        return read_object(request.body, media_type(request.headers), most_values(request.user))
+    def _object(self, target: RequestTarget, request: Request) -> Json:
+        most = most_values(request.user, target.kind)
+        return read_object(request.body, media_type(request.headers), most)
 
-    def _body(self, request: Request) -> tuple[Json, Write]:
-        media = media_type(request.headers)
-        body = read_object(request.body, media, most_values(request.user))
+    def _body(self, target: RequestTarget, request: Request) -> tuple[Json, Write]:
+        media, body = media_type(request.headers), self._object(target, request)
         twice = duplicates(request.body, media) if self._checks(request) else []
         return body, self._write(request, twice)
 
