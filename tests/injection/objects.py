@@ -14,6 +14,7 @@ from kuota.kube.resources import Resource
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+MPI_JOBS = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
 SWITCHED = {"admissionChecks": [{"name": "switch"}]}
 CONCURRENT = {"concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}}}
 
@@ -130,6 +131,21 @@ def placed() -> Json:
     made = job("placed", "g", 1, 10)
     required = {"kueue.x-k8s.io/podset-required-topology": "kubernetes.io/hostname"}
     made["spec"]["template"]["metadata"] = {"annotations": required}
+    return made
+
+
+def mpi_job() -> Json:
+    """A job of a kind that no informer watches, because its integration is disabled."""
+    named = {"apiVersion": MPI_JOBS.api_version, "kind": MPI_JOBS.kind}
+    return named | {"metadata": {"name": "mpi", "namespace": "team"}}
+
+
+def owned(owner: Json) -> Json:
+    """A Job of a controller whose kind is not queued."""
+    made = job("owned", "d", 1, 5)
+    reference = {"apiVersion": MPI_JOBS.api_version, "kind": MPI_JOBS.kind, "controller": True}
+    named = {key: owner["metadata"][key] for key in ("name", "uid")}
+    made["metadata"]["ownerReferences"] = [reference | named]
     return made
 
 

@@ -45,7 +45,7 @@ LIMIT_S = 900.0
 
 
 LAST = "last"
-ENDS = {"low", "high", "one", "two", "either", "checked", "placed", ELASTIC}
+ENDS = {"low", "high", "one", "two", "either", "checked", "placed", "owned", ELASTIC}
 """The Jobs that must succeed. `long` must run, and `brief` and `gone` come and go.
 
 Of the other kinds, group and JobSet must succeed, Deployment and StatefulSet must run. The queue of
@@ -57,7 +57,8 @@ async def _begin(it: Installation) -> None:
     """What is there before the first process starts."""
     named = {"apiVersion": "v1", "kind": "ConfigMap"}
     await it.apply((NAMESPACES, {"metadata": {"name": "team"}}))
-    await it.apply((CRDS, minimal("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")))
+    for each in (objects.JOB_SETS, objects.MPI_JOBS):
+        await it.apply((CRDS, minimal(each.group, each.version, each.plural, each.kind)))
     meta = {"name": "settings", "namespace": "team"}
     await it.apply((CONFIG_MAPS, named | {"metadata": meta, "data": {"A": "1"}}))
     for name in ("empty", "busy"):
@@ -153,7 +154,9 @@ async def _play(it: Installation) -> None:
         (PODS, objects.pod("huge", 5, 1000)),
     )
     await _fail_node(it)
+    mpi = await it.client.create(objects.MPI_JOBS, objects.mpi_job())
     await it.apply(
+        (JOBS, objects.owned(mpi)),
         (PODS, objects.member("member-0")),
         (PODS, objects.member("member-1")),
         (objects.STATEFUL_SETS, objects.serving(objects.STATEFUL_SETS, "db")),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kuota.api.base import Json
+from kuota.api.base import Json, LabelSelector
 from kuota.api.config.shapes import Configuration, Integrations
 from kuota.api.gates import Gates
 from webhook.reviews import QUEUE_NAME, Answer, Objects, answered
@@ -68,11 +68,56 @@ def test_a_managed_pod_whose_job_is_managed_is_worth_a_warning() -> None:
     assert (True, 1) == (said.allowed, len(said.warnings))
 
 
-def test_gates_of_features_count() -> None:
+def _below(kind: str, api_version: str, name: str) -> list[Json]:
+    owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-{name}"}
+    return [owner | {"controller": True}]
+
+
+def _stored(name: str, *, queue: str = "", owners: list[Json] | None = None) -> Json:
+    labels = {QUEUE_NAME: queue} if queue else {}
+    meta = {"name": name, "uid": f"uid-{name}", "labels": labels, "ownerReferences": owners or []}
+    return {"metadata": meta}
+
+
+@pytest.mark.parametrize("queue", ["", "q"])
+def test_a_pod_below_a_disabled_kind_runs_on_the_quota_of_the_outermost_owner(queue: str) -> None:
+    wrapper = _below("AppWrapper", "workload.codeflare.dev/v1beta2", "top")
+    training = _below("PyTorchJob", "kubeflow.org/v1", "middle")
+    found = {
+        ("localqueues", "default"): {"spec": {"clusterQueue": "cq"}},
+        ("appwrappers", "top"): _stored("top", queue="q"),
+        ("pytorchjobs", "middle"): _stored("middle", owners=wrapper),
+        ("replicasets", "replicas"): _stored("replicas", owners=training),
+    }
+    frameworks = ["workload.codeflare.dev/appwrapper", "pod"]
+    config = Configuration(
+        integrations=Integrations(frameworks=frameworks),
+        managed_jobs_namespace_selector=LabelSelector(),
+    )
+    for owners in (training, _below("ReplicaSet", "apps/v1", "replicas")):
+        new = pod(queue=queue, ownerReferences=owners)
+        assert [] == answered(MUTATE, new, config=config, objects=Objects(found)).patch
+    del found["appwrappers", "top"]["metadata"]["labels"][QUEUE_NAME]
+    assert [] != answered(MUTATE, new, config=config, objects=Objects(found)).patch
+
+
+def test_replica_sets_of_pods_that_are_not_queued_are_not_looked_up() -> None:
+    objects = Objects()
+    objects.broken = {"replicasets"}
+    config = Configuration(
+        integrations=Integrations(frameworks=["pod"]),
+        managed_jobs_namespace_selector=LabelSelector(),
+    )
+    new = pod(ownerReferences=_below("ReplicaSet", "apps/v1", "x"))
+    said = answered(MUTATE, new, config=config, objects=objects)
+    assert (True, []) == (said.allowed, said.patch)
+
+
+def test_topology_requests_are_validated_whatever_the_gates() -> None:
     annotations = {f"{PREFIX}podset-unconstrained-topology": "maybe"}
     assert not asked(pod(annotations=annotations)).allowed
     off = Gates.of({"TopologyAwareScheduling": False}, check=False)
-    assert asked(pod(annotations=annotations), gates=off).allowed
+    assert not asked(pod(annotations=annotations), gates=off).allowed
 
 
 def test_deletions_and_status_updates_are_ignored() -> None:

@@ -20,7 +20,7 @@ from kuota.engine.model import Struct
 
 from .draft import StoredWorkload
 from .job_pass.workload import PriorityClasses
-from .jobs.ancestor import GroupKind, Lookup, Owners, ancestor, namespace_of, owners_of
+from .jobs.ancestor import KNOWN, GroupKind, Lookup, Owners, ancestor, namespace_of, owners_of
 from .jobs.kind import JobKey, JobKind
 from .jobs.registry import ALL, JOB, JobKindRegistry
 from .variants import is_parent, parent_of
@@ -129,6 +129,12 @@ def managing_all(config: LifecycleConfig) -> LifecycleConfig:
         config,
         owners=replace(owners, managed=owners.managed | kinds, followed=owners.followed | kinds),
     )
+
+
+def following_all(config: LifecycleConfig) -> LifecycleConfig:
+    """Return the configuration for a caller that can look up owners of all known kinds."""
+    followed = config.owners.followed | KNOWN
+    return replace(config, owners=replace(config.owners, followed=followed))
 
 
 def _measured(cfg: Configuration, gates: Gates) -> tuple[list[str], list[str]]:

@@ -31,6 +31,7 @@ from .cached_object import CachedObject, decode_workload, decoder_for
 from .devices import OfferedDevices
 from .job_caches import JobCaches
 from .node_pod_informers import node_informer, pod_informer
+from .unwatched_owners import UnwatchedOwners
 from .workload_indexes import (
     CHAIN,
     OWNER,
@@ -114,6 +115,7 @@ class ClusterCache:
         self.job_caches = self._jobs(caches)
         self.jobs = self.job_caches.informers
         """The objects of each kind of jobs."""
+        self._unwatched = UnwatchedOwners(client, {at for at, _ in caches.observed()})
         self.referred = {at: self._referred_informer(e) for at, e in referred(job_kinds).items()}
         """The objects that jobs depend on, by kind."""
         self._owners = {(each.group, each.kind): self._owner_informer(each) for each in external}
@@ -253,9 +255,17 @@ class ClusterCache:
         return found.json if isinstance(found, CachedObject) else found
 
     def job(self, job: JobKey) -> Json | None:
-        """Return a job or another owner; None if it does not exist or its kind is not watched."""
+        """Return a job or another owner.
+
+        None if it does not exist or, unless `read_owners` has found it, its kind is not watched.
+        """
         owner = self._owners.get(job.kind)
-        return owner.get(job.key) if owner is not None else self.job_caches.get(job)
+        found = owner.get(job.key) if owner is not None else self.job_caches.get(job)
+        return found if found is not None else self._unwatched.get(*job)
+
+    async def read_owners(self, job: Json) -> None:
+        """Ask the API server for owners of a job whose kinds are not watched."""
+        await self._unwatched.read(job, lambda kind, key: self.job(JobKey(kind, key)))
 
     def find(self, kind: GroupKind, key: Key) -> Json | None:
         """Return an object that jobs depend on; None if it does not exist."""

@@ -10,6 +10,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gate
 from kuota.api.kueue import MULTIKUEUE
+from kuota.api.owners import controller_of
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child, string_map, text
 from kuota.bridge.draft import PassResult, StoredWorkload
@@ -65,6 +66,9 @@ class JobReconciler:
         if kind is None or not self._cache.job_caches.known(at.kind):
             # It is added again when the jobs of its kind are known.
             return None
+        job = self._cache.job(at)
+        if job is not None and kind.ancestors and controller_of(job) is not None:
+            await self._cache.read_owners(job)
         if isinstance(kind, PodParent):
             result = await self._reconcile_parent(kind, at)
         else:

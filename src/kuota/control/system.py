@@ -15,7 +15,7 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey
-from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
+from kuota.bridge.lifecycle_view import LifecycleConfig, following_all, lifecycle_config
 from kuota.bridge.settings import charges_devices, policy
 from kuota.engine.domains import NodeKnowledge
 from kuota.engine.engine import Engine
@@ -95,7 +95,7 @@ class System:
         if recorder is None:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
         self.engine = _engine(policy(config, gates))
-        lifecycle = lifecycle or lifecycle_config(config, gates)
+        lifecycle = lifecycle or following_all(lifecycle_config(config, gates))
         self.cache = _cache(client, self.clock, lifecycle, charges_devices(config, gates))
         self.sender = EffectSender(client, self.cache, recorder)
         self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)

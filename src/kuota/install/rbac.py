@@ -50,6 +50,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ("", "pods/status", "patch"),
     # Scheduling gates of pods of elastic jobs and of placed pods are removed.
     ("", "pods", "patch"),
+    # Pods and jobs belong to the owner of their ReplicaSet.
+    ("apps", "replicasets", "get"),
     (GROUP, "workloads", f"{_WATCH} create patch delete"),
     # A variant has one to its parent.
     (GROUP, "workloads/finalizers", "update"),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from kuota.api.base import Json, Key
-from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.ancestor import REPLICA_SET, GroupKind
 from kuota.bridge.jobs.ancestor import Lookup as Finder
 from kuota.bridge.jobs.job_webhook import LOOKED_UP
 from kuota.bridge.jobs.kind import referred
@@ -104,7 +104,7 @@ async def _found(lookup: Lookup, resource: Resource, key: Key) -> Json | None:
         return None
 
 
-_RESOURCES = kinds.by_kind(LOOKED_UP)
+_RESOURCES = kinds.by_kind((*LOOKED_UP, REPLICA_SET))
 
 
 class CacheLookup:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from kuota.api.advice import Environment, Names
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
-from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
+from kuota.bridge.lifecycle_view import LifecycleConfig, following_all, lifecycle_config
 from kuota.failures import report
 from kuota.kube.errors import KubeError
 from kuota.kube.resources import WORKLOADS
@@ -54,7 +54,7 @@ class AdmissionReviews:
         authorizer: Authorizer | None = None,
     ) -> None:
         gates = gates or Gates()
-        lifecycle = lifecycle_config(config, gates)
+        lifecycle = following_all(lifecycle_config(config, gates))
         environment = Environment(queued=lifecycle.queued())
         if topology_levels is not None:
             environment = replace(environment, topology_levels=topology_levels)

@@ -2,7 +2,8 @@
 """Finds the managed ancestor of a job, which is queued on behalf of both.
 
 Controller references are followed upward while their kinds are known. Kinds of disabled
-integrations are followed too, but they are never managed.
+integrations are followed too, but they are never managed; if such an owner does not exist, the
+chain ends.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ The API server sets this annotation, and accepts it from nobody.
 """
 
 JOB: GroupKind = ("batch", "Job")
-_REPLICA_SET: GroupKind = ("apps", "ReplicaSet")
+REPLICA_SET: GroupKind = ("apps", "ReplicaSet")
 
 
 class NestingError(Exception):
@@ -65,12 +66,18 @@ def owners_of(frameworks: Iterable[str], external: Iterable[str] = ()) -> Owners
     """Return the owners that the configured integrations define."""
     others = {_group_kind(found) for found in map(GroupVersionKind.parse, external) if found}
     enabled = {_group_kind(FRAMEWORKS[name]) for name in frameworks if name in FRAMEWORKS}
-    every = {_group_kind(kind) for kind in FRAMEWORKS.values()}
     return Owners(
-        followed=frozenset({*every, *others, _REPLICA_SET}),
+        followed=KNOWN.union(others),
         managed=frozenset({*enabled, *others}),
     )
 
+
+def _group_kind(kind: GroupVersionKind) -> GroupKind:
+    return kind.group, kind.kind
+
+
+KNOWN = frozenset({*map(_group_kind, FRAMEWORKS.values()), REPLICA_SET})
+"""The kinds that may stand between a job and its managed owner, whether or not they are enabled."""
 
 Lookup = Callable[[GroupKind, Key], Json | None]
 """Looks up a stored object; None if it does not exist. Cluster-scoped keys have no namespace."""
@@ -124,6 +131,8 @@ def _above(
             continue
         name = text(owner.get("name"))
         found = look_up(kind, Key(namespace, name))
+        if found is None and kind not in owners.managed:
+            return None  # What it belonged to cannot be known any more.
         if found is None:
             raise OwnerNotFound(f"{kind[1]} {name}, the owner of the job, does not exist")
         return (kind, found) if _uid(found) == text(owner.get("uid")) else None
@@ -148,7 +157,3 @@ def group_kind(obj: Json) -> GroupKind:
 
 def _uid(obj: Json) -> str:
     return text(child(obj, "metadata").get("uid"))
-
-
-def _group_kind(kind: GroupVersionKind) -> GroupKind:
-    return kind.group, kind.kind

@@ -204,12 +204,13 @@ def waits_for_quota(kind: JobKind, job: Json, look_up: Lookup, config: Lifecycle
     leaving = child(job, "metadata").get("deletionTimestamp")
     if leaving and config.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads):
         return False
-    if nested(kind, job, look_up, config):
+    unqueued = not queue_name(job) and not config.manage_all
+    if unqueued and not owned(job, config.owners):
+        return False  # Owners of disabled kinds need not be looked up.
+    if nested(kind, job, look_up, config) or unqueued:
         return False
     if queue_name(job):
         return True
-    if not config.manage_all:
-        return False
     labels = namespace_labels(job, look_up)
     return managed_namespace(labels, config) and config.manages_all(labels)
 

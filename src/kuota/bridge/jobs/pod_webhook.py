@@ -12,7 +12,7 @@ from kuota.api.rules.metadata import annotation
 from kuota.api.rules.pod import ADMISSION_GATE, MANAGED, SUSPENDING_PARENT
 from kuota.api.rules.report import child, elements, text
 
-from .ancestor import Lookup, ancestor
+from .ancestor import Lookup, ancestor, owned
 from .job_webhook import in_scope, namespace_labels, with_default_labels
 from .pod_gates import FINALIZER, POD_INDEX, POD_INDEX_SOURCE, ROLE_HASH, TOPOLOGY_GATE, role
 from .pod_gates import with_gate as gated
@@ -32,10 +32,11 @@ def defaulted(pod: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
     if not in_scope(pod, look_up, config):
         return pod
     manage_all = config.manages_all(namespace_labels(pod, look_up))
-    if ancestor(pod, config.owners, look_up, manage_all=manage_all) is not None:
-        return pod
     labelled = with_default_labels(pod, look_up, config)
-    if not queue_name(labelled) and not manage_all:
+    unqueued = not queue_name(labelled) and not manage_all
+    if unqueued and not owned(pod, config.owners):
+        return pod  # Most pods of ReplicaSets: these are not looked up.
+    if ancestor(pod, config.owners, look_up, manage_all=manage_all) is not None or unqueued:
         return pod
     meta = child(labelled, "metadata")
     finalizers = elements(meta.get("finalizers"))
