@@ -115,8 +115,11 @@ class FakeApi(Client):
         *,
         since: str,
         label_selector: str = "",
+        initial: bool = False,
         **_: Any,
     ) -> AsyncGenerator[WatchEvent, None]:
+        if initial:
+            raise Invalid(422, "Invalid", "sendInitialEvents is forbidden")
         sent = int(since)
         if self.compacted:
             self.compacted = False

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kuota.kube.errors import ApiError, response_error
 from kuota.kube.requests import HttpRequest, HttpResponse
 
 
@@ -37,6 +38,8 @@ class Scripted:
         return answer
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        if "sendInitialEvents" in request.query:
+            raise without_initial_events()
         self.requests.append(request)
         try:
             for piece in self._streams.pop(0):
@@ -51,6 +54,11 @@ class Scripted:
 
     async def close(self) -> None:
         return None
+
+
+def without_initial_events() -> ApiError:
+    """What a server answers that cannot begin a watch with the current objects."""
+    return response_error(422, {}, refused(422, "Invalid").body)
 
 
 def ok(body: Any = None, status: int = 200) -> HttpResponse:

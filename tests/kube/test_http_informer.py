@@ -16,6 +16,7 @@ from kuota.kube.http_client import http_client
 from kuota.kube.informer import Informer
 from kuota.kube.resources import PODS
 
+UNSUPPORTED = {"kind": "Status", "code": 422, "reason": "Invalid"}
 FORGOTTEN = {"kind": "Status", "code": 410, "reason": "Expired"}
 
 
@@ -27,6 +28,8 @@ def one_pod(name: str, revision: str) -> Respond:
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         if "watch" not in request.query:
             return web.json_response(page)
+        if "sendInitialEvents" in request.query:
+            return web.json_response(UNSUPPORTED, status=422)
         response = web.StreamResponse()
         await response.prepare(request)
         if request.query["resourceVersion"] == revision:

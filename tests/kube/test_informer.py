@@ -54,12 +54,46 @@ def test_nothing_is_synced_before_the_first_list() -> None:
 
 def test_a_long_list_is_read_page_by_page() -> None:
     server = TinyServer()
+    server.initial_events = False
     for number in range(7):
         server.put(f"{PATH}/p{number}", size=number)
     it = Watched(server)
     it.during(settled)
     assert 7 == len(it.informer)
     assert 4 == sum("limit" in each.query for each in server.requests)
+
+
+def test_a_list_is_the_beginning_of_the_watch() -> None:
+    server = TinyServer()
+    for number in range(7):
+        server.put(f"{PATH}/p{number}", size=number)
+    it = Watched(server)
+
+    async def story() -> None:
+        server.remove(f"{PATH}/p0")
+        await settled()
+
+    it.during(story)
+    assert 6 == len(it.informer)
+    assert 1 == len(server.requests)
+
+
+def test_a_watch_that_ends_before_the_last_object_is_begun_again() -> None:
+    server = TinyServer()
+    for name in "abc":
+        server.put(f"{PATH}/{name}", size=1)
+    server.sends_at_most = 2
+    it = Watched(server)
+
+    async def story() -> None:
+        await it.moments_later()
+        assert not it.informer.synced.is_set()
+        server.sends_at_most = None
+        await it.moments_later()
+
+    it.during(story)
+    assert it.informer.synced.is_set()
+    assert [("a", None, 1), ("b", None, 1), ("c", None, 1)] == it.observed
 
 
 def test_a_list_overtaken_by_compaction_is_read_in_one_piece() -> None:
@@ -85,7 +119,7 @@ def test_a_cut_watch_goes_on_where_it_was() -> None:
 
     it.during(story)
     assert [("a", None, 1), ("a", 1, 2)] == it.observed
-    assert 1 == sum("limit" in each.query for each in server.requests)
+    assert 1 == server.lists
 
 
 def test_a_forgotten_revision_leads_to_a_new_list_and_only_the_differences() -> None:
@@ -144,7 +178,7 @@ def test_bookmarks_spare_a_new_list_after_compaction() -> None:
 
     it.during(story)
     assert [("a", None, 1), ("a", 1, 2)] == it.observed
-    assert 1 == sum("limit" in each.query for each in server.requests)
+    assert 1 == server.lists
 
 
 def test_a_list_older_than_the_watch_cache_is_listed_again_not_crashed_on() -> None:

@@ -160,6 +160,39 @@ def test_who_waits_for_all_that_is_stored_outwaits_a_server_that_is_down() -> No
     it.during(story)
 
 
+def test_a_server_that_lags_behind_its_database_sends_older_objects() -> None:
+    server = TinyServer()
+    server.lags = True
+    server.put(f"{PATH}/a", size=1)
+    it = Watched(server)
+
+    async def story() -> None:
+        await it.moments_later()
+        assert it.informer.synced.is_set()
+        server.put(f"{PATH}/a", size=2)
+        await it.moments_later()
+
+    it.during(story)
+    assert [("a", None, 1), ("a", 1, 2)] == it.observed
+    assert ["", "0"] == [each.query.get("resourceVersion", "") for each in server.requests]
+
+
+def test_who_waits_for_all_that_is_stored_outwaits_a_server_that_lags() -> None:
+    server = TinyServer()
+    it = Watched(server)
+
+    async def story() -> None:
+        server.lags = True
+        waiting = asyncio.ensure_future(it.informer.caught_up())
+        await it.moments_later()
+        assert not waiting.done()
+        server.lags = False
+        await it.moments_later()
+        assert waiting.done()
+
+    it.during(story)
+
+
 def test_who_asks_while_a_list_is_under_way_waits_for_the_next_one() -> None:
     it = Watched(SlowServer())
 

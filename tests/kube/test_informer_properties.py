@@ -39,10 +39,13 @@ def _act(server: TinyServer, verb: str, name: str | None, number: int) -> None:
         server.down = verb == "down"
 
 
-@given(st.lists(step, max_size=40))
+@given(st.lists(step, max_size=40), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_the_cache_and_the_tale_both_end_at_the_truth(steps: list[tuple[str, str | None]]) -> None:
+def test_the_cache_and_the_tale_both_end_at_the_truth(
+    steps: list[tuple[str, str | None]], initial_events: bool
+) -> None:
     clock, server = VirtualClock(), TinyServer()
+    server.initial_events = initial_events
     client = Client(server, clock=clock)
     informer: Informer[Json] = Informer(client, PODS, "team", clock=clock)
     changes: dict[str, Json] = {}
@@ -122,12 +125,13 @@ write = st.one_of(
 )
 
 
-@given(st.lists(write, max_size=40))
+@given(st.lists(write, max_size=40), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_answers_to_writes_join_lists_and_watch_in_any_order(
-    steps: list[tuple[str, str | None]],
+    steps: list[tuple[str, str | None]], initial_events: bool
 ) -> None:
     clock, server, observed = VirtualClock(), SlowServer(), ObservedChanges()
+    server.initial_events = initial_events
     informer: Informer[Json] = Informer(Client(server, clock=clock), PODS, "team", clock=clock)
     answers: list[Json] = []
     lists: list[asyncio.Task[None]] = []

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 
-from kube.scripted import line, ok, refused
+from kube.scripted import line, ok, refused, without_initial_events
 from kuota.api.base import Json
-from kuota.kube.errors import Unreachable
+from kuota.kube.errors import Unreachable, response_error
 from kuota.kube.requests import HttpRequest, HttpResponse
 
 
@@ -31,6 +32,9 @@ class TinyServer:
         self.mute = False
         self.requests: list[HttpRequest] = []
         self.page = 2
+        self.initial_events = True
+        self.sends_at_most: int | None = None
+        self.lags = False
         self._epoch = 0
         self._uid = 0
         self._pages: dict[str, list[Json]] = {}
@@ -52,6 +56,13 @@ class TinyServer:
         self.revision += 1
         gone["metadata"]["resourceVersion"] = str(self.revision)
         self._tell("DELETED", path, gone)
+
+    @property
+    def lists(self) -> int:
+        """How many lists were begun, as pages or as the beginning of a watch."""
+        first = [each for each in self.requests if "continue" not in each.query]
+        wanted = ("limit", "sendInitialEvents")
+        return sum(any(word in each.query for word in wanted) for each in first)
 
     def bookmark(self) -> None:
         """Let the revision grow by something that no watcher sees, and tell them."""
@@ -91,7 +102,25 @@ class TinyServer:
         self.requests.append(request)
         if self.down:
             raise Unreachable("connection refused", sent=False)
-        seen, epoch = int(request.query["resourceVersion"]), self._epoch
+        epoch = self._epoch
+        if "sendInitialEvents" in request.query:
+            if not self.initial_events:
+                raise without_initial_events()
+            if self.lags and not request.query.get("resourceVersion"):
+                raise response_error(504, {}, refused(504, "Timeout").body)
+            seen = self.revision
+            found = [
+                each for each in sorted(self.objects.items()) if each[0].startswith(request.path)
+            ]
+            for _, obj in found[: self.sends_at_most]:
+                yield line("ADDED", copy.deepcopy(obj))
+            if self.sends_at_most is not None:
+                return
+            annotations = {"k8s.io/initial-events-end": "true"}
+            metadata = {"resourceVersion": str(seen), "annotations": annotations}
+            yield line("BOOKMARK", {"metadata": metadata})
+        else:
+            seen = int(request.query["resourceVersion"])
         if seen < self.compacted:
             yield line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})
             return
@@ -169,3 +198,9 @@ class SlowServer(TinyServer):
         answer = await super().send(request)
         await asyncio.sleep(0)
         return answer
+
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        async with aclosing(super().stream(request)) as lines:
+            async for each in lines:
+                await asyncio.sleep(0)
+                yield each

@@ -120,14 +120,20 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         bookmarks: bool = False,
+        initial: bool = False,
         metadata_only: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after the revision `since` until the server ends the stream.
 
-        Raises Gone if that revision was compacted, and Unreachable if the connection breaks.
+        With `initial`, all objects come first, as added, at least as new as that revision, or as
+        the request if it is empty; then a bookmark that `ends_initial`. Raises Invalid if the
+        server does not support this, Gone if the revision was compacted, and Unreachable if the
+        connection breaks.
         """
         which = Selection(namespace, label_selector, field_selector, metadata_only)
-        request = requests.watching(resource, which, since=since, bookmarks=bookmarks)
+        request = requests.watching(
+            resource, which, since=since, bookmarks=bookmarks, initial=initial
+        )
         decoding, lines = self._decoding(resource), Lines()
         async with aclosing(self._stream(request)) as chunks:
             async for chunk in chunks:

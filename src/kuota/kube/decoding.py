@@ -19,6 +19,7 @@ from .resources import HAS_SPEC_AND_STATUS, Resource
 DELETED = "DELETED"
 BOOKMARK = "BOOKMARK"
 _ERROR = "ERROR"
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 LONGEST_LINE = 64 << 20
 """The maximum length of a line in bytes, to limit memory. An object has at most a few MiB."""
@@ -36,6 +37,14 @@ class WatchEvent(msgspec.Struct, frozen=True):
     @property
     def revision(self) -> str:
         return str((self.object.get("metadata") or {}).get("resourceVersion") or "")
+
+    @property
+    def ends_initial(self) -> bool:
+        """Whether all objects that existed when the watch began have been sent."""
+        if self.type != BOOKMARK:
+            return False
+        annotations = (self.object.get("metadata") or {}).get("annotations") or {}
+        return bool(annotations.get(_INITIAL_EVENTS_END) == "true")
 
 
 class _Metadata(TypedDict, total=False):

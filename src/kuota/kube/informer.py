@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import TypeVar, cast
 
 from kuota.api.backoff import Backoff
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 
 from .cache import Cache, Decode, Indexer, never_packed, number, revision_of
 from .client import Client, served
 from .clock import Clock, SystemClock
-from .decoding import BOOKMARK, DELETED, WatchEvent
-from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
-from .requests import PAGE, Selection
+from .errors import ApiError, Forbidden, Gone, KubeError, NotFound, TooManyRequests
+from .list_and_watch import ListAndWatch, store
+from .requests import Selection
 from .resources import Resource, key_of
 
 T = TypeVar("T")
@@ -45,6 +45,9 @@ EXPECTED_S = 60.0
 """How long a kind that was announced is expected: checks are as frequent as after failures."""
 REMIND_S = 300.0
 """The interval at which a persistent failure is logged again."""
+
+_BRIEF_FAILURES = 3
+"""The number of consecutive 429 that are not worth a warning."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,13 +93,13 @@ class Informer(Cache[T]):
         """Why the cache may be stale; None if it is not."""
         self._client = client
         self._on_error, self._where = on_error, where
-        self._which = Selection(namespace, label_selector, field_selector, metadata_only)
+        which = Selection(namespace, label_selector, field_selector, metadata_only)
+        self._server = ListAndWatch(client, resource, which)
         self._clock = clock or SystemClock()
         self._revision = ""
         """The cache contains every change up to this revision."""
         self._listed = False
         """Whether the watch can resume from `_revision`."""
-        self._paged = True
         self._failures = 0
         self._reported = self._lived = False
         self._said_at = 0.0
@@ -121,17 +124,13 @@ class Informer(Cache[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        while True:
-            self._reported = self._lived = False
-            try:
-                while self._impatient or not self._listed:
-                    await self._refresh()
-                await self._follow()
-            except KubeError as error:
-                await self._look_for_kind(error)
-                self._explain(error)
-            if not (self._impatient and self.error is None):
-                await self._pause()
+        try:
+            while True:
+                await self._list_and_watch()
+                if not (self._impatient and self.error is None):
+                    await self._pause()
+        finally:
+            await self._server.close()
 
     async def caught_up(self) -> None:
         """Return when the cache contains everything that was stored before this call.
@@ -155,10 +154,20 @@ class Informer(Cache[T]):
             self._failures = 0
             self._announced.set()
 
+    async def _list_and_watch(self) -> None:
+        self._reported = self._lived = False
+        try:
+            while self._impatient or not self._listed:
+                await self._refresh()
+            await self._follow()
+        except KubeError as error:
+            await self._look_for_kind(error)
+            self._explain(error)
+
     async def _refresh(self) -> None:
         served_now, self._impatient = self._impatient, []
         try:
-            await self._relist()
+            await self._relist(newest=bool(served_now))
         except BaseException:
             self._impatient += served_now
             raise
@@ -185,50 +194,19 @@ class Informer(Cache[T]):
         self._recover()
 
     async def _watch(self) -> None:
-        async with aclosing(self._changes()) as changes:
+        async with aclosing(self._server.changes(self._revision)) as changes:
             async for event in changes:
                 self._reported = True
                 self._recover()
-                self._take(event)
+                store(self, event)
+                self._revision = event.revision or self._revision
 
-    def _changes(self) -> AsyncGenerator[WatchEvent, None]:
-        return self._client.watch(
-            self.resource,
-            self._which.namespace,
-            since=self._revision,
-            label_selector=self._which.labels,
-            field_selector=self._which.fields,
-            bookmarks=True,
-            metadata_only=self._which.metadata_only,
-        )
-
-    def _take(self, event: WatchEvent) -> None:
-        if event.type == DELETED:
-            self.deleted(event.object)
-        elif event.type != BOOKMARK:
-            self.put(event.object)
-        self._revision = event.revision or self._revision
-
-    async def _relist(self) -> None:
-        """List again and update the cache. Only one page is in memory at a time."""
-        seen: set[Key] = set()
-        revision = ""
-        limit = PAGE if self._paged else None
-        try:
-            async with aclosing(
-                self._client.pages(self.resource, self._which, limit=limit)
-            ) as pages:
-                async for page in pages:
-                    revision = revision or page.revision
-                    seen.update(self.put(each) for each in page.items)
-        except Gone:
-            # The revision was compacted between two pages. A single page avoids this.
-            self._paged = False
-            raise
-        self._paged = True
+    async def _relist(self, *, newest: bool) -> None:
+        """List again and update the cache, if `newest` with everything that is stored by now."""
+        listed = await self._server.list(self, self._revision, newest=newest)
         # Objects that were created after the list are kept.
-        self.keep_only(seen, revision)
-        self._revision = revision
+        self.keep_only(listed.keys, listed.revision)
+        self._revision = listed.revision
         self._listed = True
         self._recover()
         self.synced.set()
@@ -261,8 +239,10 @@ class Informer(Cache[T]):
         """Record and log why the cache may be stale: first as a warning, then only periodically."""
         now = self._clock.monotonic()
         fresh = self.error is None or now - self._said_at >= REMIND_S
+        # A server that has just started, or that knows a kind since a moment ago, answers 429.
+        brief = isinstance(error, TooManyRequests) and self._failures < _BRIEF_FAILURES
         # Who handles errors also reports them.
-        loud = fresh and self._on_error is None and not isinstance(error, Gone)
+        loud = fresh and self._on_error is None and not (isinstance(error, Gone) or brief)
         if loud:
             self._said_at = now
         _log.log(

@@ -137,9 +137,18 @@ def listing(
 
 
 def watching(
-    resource: Resource, which: Selection, *, since: str, bookmarks: bool = False
+    resource: Resource,
+    which: Selection,
+    *,
+    since: str,
+    bookmarks: bool = False,
+    initial: bool = False,
 ) -> HttpRequest:
     """Return a watch for changes after the revision `since`.
+
+    With `initial`, it begins with all objects, at least as new as that revision, or as the request
+    if there is none, and with a bookmark after the last of them. Servers that cannot do this answer
+    422.
 
     The server is asked to end it after WATCH_TIMEOUT_S; a much longer silence means a dead
     connection.
@@ -147,8 +156,10 @@ def watching(
     watch = _stated(
         watch="true",
         resourceVersion=since,
+        sendInitialEvents="true" if initial else "",
+        resourceVersionMatch="NotOlderThan" if initial else "",
         timeoutSeconds=str(WATCH_TIMEOUT_S),
-        allowWatchBookmarks="true" if bookmarks else "",
+        allowWatchBookmarks="true" if bookmarks or initial else "",
     )
     found = _collection(resource, which, watch, listing=False)
     return msgspec.structs.replace(found, timeout_s=WATCH_TIMEOUT_S + _GRACE_S)

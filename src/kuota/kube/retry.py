@@ -34,7 +34,7 @@ BATCH_S = 0.1
 """The interval at which delayed requests are sent. Sending several at once, and processing their
 responses together, costs much less CPU time than one wakeup of the process for each of them."""
 AT_ONCE = 32
-"""The maximum number of concurrent requests, and so connections; streams do not count."""
+"""The maximum number of concurrent requests for one resource; streams do not count."""
 _NOT_IMPLEMENTED = 501
 
 
@@ -98,7 +98,8 @@ class RetryingSender:
         self._clock = clock
         self._rates = rates
         self._may_write = may_write
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        # If the server is slow, writes of queue statuses must not wait for those of all Workloads.
+        self._turns: dict[str, asyncio.Semaphore] = {}
         self._writing = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -126,9 +127,12 @@ class RetryingSender:
         await self._quiet.wait()
 
     async def _sent(self, request: HttpRequest) -> HttpResponse:
-        # A request that waits for its rate must not take a turn from requests for other resources.
+        # A request that waits for its rate must not take a turn from others.
         await self.permitted(request)
-        async with self._turns:
+        turns = self._turns.get(request.resource)
+        if turns is None:
+            turns = self._turns[request.resource] = asyncio.Semaphore(AT_ONCE)
+        async with turns:
             if request.writes and self._may_write is not None and not self._may_write():
                 raise WritesSuspended(f"not sent: {request}: this process may not write now")
             self._writing += request.writes
