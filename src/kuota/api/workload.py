@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from .base import Condition, Object, ResourceList, Struct
@@ -172,3 +173,9 @@ class WorkloadStatus(Struct):
 class Workload(Object):
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def assignments(self) -> Sequence[PodSetAssignment]:
+        """What the admission assigns to each pod set; empty without an admission."""
+        admission = self.status.admission
+        return (admission.pod_set_assignments if admission is not None else None) or ()

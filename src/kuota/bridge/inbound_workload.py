@@ -247,12 +247,10 @@ def _reservation(obj: api.Workload, gates: Gates) -> model.Reservation | None:
 
 def assigned_pod_sets(obj: api.Workload, gates: Gates) -> tuple[model.PodSetReservation, ...]:
     """Return what the admission assigns to each pod set, without reclaimable pods."""
-    admission = obj.status.admission
     gone = reclaimable(obj, gates)
     sizes = {each.name: each.count for each in obj.spec.pod_sets or ()}
     return tuple(
-        _assigned(each, sizes.get(each.name, 0), gone.get(each.name, 0))
-        for each in (admission.pod_set_assignments if admission is not None else None) or ()
+        _assigned(each, sizes.get(each.name, 0), gone.get(each.name, 0)) for each in obj.assignments
     )
 
 

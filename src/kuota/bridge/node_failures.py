@@ -93,7 +93,7 @@ def verdict(view: NodeView, obj: Workload, pods: Sequence[WorkloadPod]) -> NodeV
     that their job replaces them.
     """
     stuck = tuple(each for each in pods if _stuck(each, view.name, obj))
-    if not any(on_node(each, view.name) for each in _assignments(obj)):
+    if not any(on_node(each, view.name) for each in obj.assignments):
         return NodeVerdict(health=NodeHealth.HEALTHY, terminate=stuck)
     health = _health(view, obj, pods)
     return NodeVerdict(health=health, terminate=() if health is NodeHealth.HEALTHY else stuck)
@@ -104,7 +104,7 @@ def _stuck(pod: WorkloadPod, name: str, obj: Workload) -> bool:
     own = pod.placed and pod.workload == obj.metadata.name
     if not own or pod.deleting or not pod.waits_for_node or pod.hostname != name:
         return False
-    given = next((each for each in _assignments(obj) if each.name == pod.pod_set), None)
+    given = next((each for each in obj.assignments if each.name == pod.pod_set), None)
     # If the topology has no hostnames, the user has chosen the node.
     return given is None or given.topology_assignment is None or _by_hostname(given)
 
@@ -134,7 +134,7 @@ def _repelled(view: NodeView, obj: Workload, *, for_good: bool) -> bool:
     """
     if view.node is None or not view.gates.on(Gate.TASReplaceNodeOnNodeTaints):
         return False
-    for each in _assignments(obj):
+    for each in obj.assignments:
         if on_node(each, view.name):
             known = _tolerations(view, obj, each)
             counted = [e for e in known if e.toleration_seconds is None or not for_good]
@@ -200,7 +200,7 @@ def assigned_nodes(stored: StoredWorkload) -> list[str]:
     if not stored.true("Admitted") or not affected_by_node_failures(stored):
         return []
     found: dict[str, None] = {}
-    for each in _assignments(stored.obj):
+    for each in stored.obj.assignments:
         topology = each.topology_assignment
         if topology is not None:
             placed = (domain for domain in expand(topology) if domain.count > 0)
@@ -212,11 +212,6 @@ def assigned_nodes(stored: StoredWorkload) -> list[str]:
 def _by_hostname(assignment: PodSetAssignment) -> bool:
     topology = assignment.topology_assignment
     return topology is not None and by_hostname(topology.levels)
-
-
-def _assignments(obj: Workload) -> Sequence[PodSetAssignment]:
-    admission = obj.status.admission
-    return (admission.pod_set_assignments if admission is not None else None) or ()
 
 
 def terminated_status(pod: Pod, name: str, now: float) -> Json:

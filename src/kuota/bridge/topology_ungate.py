@@ -32,7 +32,7 @@ class OffsetInvalid(ValueError):
 
 def assigned(obj: Workload) -> bool:
     """Whether some pod set has a topology assignment."""
-    return any(each.topology_assignment is not None for each in _assignments(obj))
+    return any(each.topology_assignment is not None for each in obj.assignments)
 
 
 def places(obj: Workload, pods: Sequence[WorkloadPod]) -> Iterator[Placed]:
@@ -43,7 +43,7 @@ def places(obj: Workload, pods: Sequence[WorkloadPod]) -> Iterator[Placed]:
     """
     unhealthy = {each.name for each in obj.status.unhealthy_nodes or ()}
     indexes = _first_indexes(obj)
-    for each in _assignments(obj):
+    for each in obj.assignments:
         topology = each.topology_assignment
         members = [pod for pod in pods if pod.pod_set == each.name]
         if topology is None or not any(pod.gated(TOPOLOGY_GATE) for pod in members):
@@ -166,21 +166,16 @@ def _first_indexes(obj: Workload) -> dict[str, int]:
     In a group of two pod sets, such as a leader and its workers, the smaller one comes first.
     """
     groups: dict[str, list[PodSetAssignment]] = {}
-    for at, each in enumerate(_assignments(obj)):
+    for at, each in enumerate(obj.assignments):
         request = _request(obj, each.name)
         named = request.pod_set_group_name if request is not None else None
         groups.setdefault(f"name {named}" if named is not None else f"at {at}", []).append(each)
-    found = {each.name: 0 for each in _assignments(obj)}
+    found = {each.name: 0 for each in obj.assignments}
     for members in groups.values():
         if len(members) > 1:
             first, second = sorted(members[:2], key=lambda each: _count(obj, each))
             found[second.name] = _count(obj, first)
     return found
-
-
-def _assignments(obj: Workload) -> Sequence[PodSetAssignment]:
-    admission = obj.status.admission
-    return (admission.pod_set_assignments if admission is not None else None) or ()
 
 
 def _request(obj: Workload, name: str) -> TopologyRequest | None:

@@ -93,8 +93,7 @@ class VariantPass:
 
 def _used(draft: Draft) -> frozenset[str]:
     """Return the flavors of an admission."""
-    admission = draft.obj.status.admission
-    assigned = (admission.pod_set_assignments if admission is not None else None) or ()
+    assigned = draft.obj.assignments
     return frozenset(name for each in assigned for name in (each.flavors or {}).values())
 
 

@@ -247,6 +247,11 @@ class ClusterCache:
     def workload(self, key: Key) -> CachedObject[StoredWorkload] | None:
         return self.workloads.get(key)
 
+    def stored_workload(self, key: Key) -> StoredWorkload | None:
+        """Return a Workload; None if it does not exist or cannot be decoded."""
+        cached = self.workloads.get(key)
+        return cached.value if cached is not None else None
+
     def json(self, resource: Resource, key: Key) -> Json | None:
         """Return the JSON of any watched object."""
         found: CachedObject[Any] | Json | None = None

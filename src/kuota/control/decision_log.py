@@ -71,10 +71,7 @@ class DecisionLog:
             "workload": str(obj.key),
             "localQueue": obj.spec.queue_name,
             "clusterQueue": admission.cluster_queue if admission is not None else "",
-            "flavors": {
-                each.name: dict(each.flavors or {})
-                for each in (admission.pod_set_assignments if admission is not None else None) or ()
-            },
+            "flavors": {each.name: dict(each.flavors or {}) for each in obj.assignments},
             "waitedSeconds": waited_s(obj, self._clock.now().timestamp()),
         }
         _log.log(V2, message, extra={"fields": fields})

@@ -280,8 +280,7 @@ class Driver:
         """Raise _Outdated if the Workload has changed since the decision."""
         if not isinstance(decision, Admit):
             return
-        cached = self._cache.workload(decision.workload.key)
-        stored = cached.value if cached is not None else None
+        stored = self._cache.stored_workload(decision.workload.key)
         if stored is None or stored.obj.metadata.uid != decision.workload.uid:
             raise _Outdated("the workload was deleted")
         if decision.second_pass:
@@ -305,8 +304,7 @@ class Driver:
         return replace(decision, victims=victims)
 
     def _leaving(self, key: Key) -> bool:
-        cached = self._cache.workload(key)
-        stored = cached.value if cached is not None else None
+        stored = self._cache.stored_workload(key)
         return (
             stored is None
             or not stored.reserved
@@ -321,8 +319,7 @@ class Driver:
             raise _Outdated("the workload was deleted") from None
 
     def _stored(self, key: Key) -> Workload | None:
-        cached = self._cache.workload(key)
-        stored: StoredWorkload | None = cached.value if cached is not None else None
+        stored = self._cache.stored_workload(key)
         return stored.obj if stored is not None else None
 
 

@@ -115,8 +115,7 @@ class NodeFailures:
 
     async def _record(self, key: Key, view: NodeView) -> None:
         async with self._sender.locks.hold(key):
-            cached = self._cache.workload(key)
-            stored = cached.value if cached is not None else None
+            stored = self._cache.stored_workload(key)
             if stored is None or stored.deleting or not affected_by_node_failures(stored):
                 return
             found = verdict(view, stored.obj, self._pods_of(stored))

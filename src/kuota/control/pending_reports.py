@@ -158,7 +158,7 @@ class PendingReports:
         async with self._sender.locks.hold(key):
             own = self._engine.last.get(key)
             wait = own if isinstance(own, Wait) else self._class_wait(key)
-            stored = self._stored_workload(key)
+            stored = self._cache.stored_workload(key)
             if wait is None or stored is None or stored.reserved or self._is_current(stored, wait):
                 return
             effects = self._outbound.effects(wait, self._clock.now().timestamp())
@@ -168,7 +168,7 @@ class PendingReports:
 
     async def _publish_readiness(self, key: Key) -> None:
         async with self._sender.locks.hold(key):
-            stored = self._stored_workload(key)
+            stored = self._cache.stored_workload(key)
             if stored is not None and not stored.true("Finished") and _lacks_readiness(stored):
                 await self._sender.send(awaits_start(stored, self._clock.now().timestamp()).effects)
 
@@ -218,12 +218,8 @@ class PendingReports:
     def _reason_of(self, wait: Wait) -> str:
         return pending_reason(wait.reason, self._engine.policy.gates)
 
-    def _stored_workload(self, key: Key) -> StoredWorkload | None:
-        cached = self._cache.workload(key)
-        return cached.value if cached is not None else None
-
     def _stored(self, key: Key) -> Workload | None:
-        stored = self._stored_workload(key)
+        stored = self._cache.stored_workload(key)
         return stored.obj if stored is not None else None
 
 

@@ -279,8 +279,7 @@ class JobReconciler:
 
     def _prebuilt(self, key: Key, job: Json | None) -> StoredWorkload | None:
         name = prebuilt_name(job, self._config.gates) if job is not None else ""
-        cached = self._cache.workload(Key(key.namespace, name)) if name else None
-        return cached.value if cached is not None else None
+        return self._cache.stored_workload(Key(key.namespace, name)) if name else None
 
     def _owner(self, kind: GroupKind, key: Key) -> Json | None:
         return self._cache.job(JobKey(kind, key))

@@ -58,18 +58,14 @@ class VariantReconciler:
 
     def view(self, key: Key) -> VariantsPassInput:
         """Collect the inputs of a pass."""
-        parent = self._stored_workload(key)
-        found = [self._stored_workload(each) for each in self._variants.get(key, ())]
+        parent = self._cache.stored_workload(key)
+        found = [self._cache.stored_workload(each) for each in self._variants.get(key, ())]
         return VariantsPassInput(
             parent=parent,
             variants=tuple(each for each in found if each is not None and not each.deleting),
             queue=self._queue_of(key),
             config=self._config,
         )
-
-    def _stored_workload(self, key: Key) -> StoredWorkload | None:
-        cached = self._cache.workload(key)
-        return cached.value if cached is not None else None
 
     def _queue_of(self, parent: Key) -> ClusterQueue | None:
         state = self._engine.state

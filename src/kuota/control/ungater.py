@@ -133,8 +133,7 @@ class Ungater:
         found = [e for e in slices if e is not None and elastic(e.json, self._gates)]
         if found:
             return latest_active(found)
-        cached = self._cache.workload(chain)
-        return cached.value if cached is not None else None
+        return self._cache.stored_workload(chain)
 
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of the Job and CronJob controllers: queue, status updates, deletions, events."""
+"""The common part of the runner's controllers: queue, status updates, deletions, events."""
 
 from __future__ import annotations
 
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import difference
+from kuota.api.owners import controller_of
 from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, steady
@@ -32,6 +33,18 @@ class RunnerController:
         self._clock = steady(clock)
         self._recorder = recorder
         self._queue: WorkQueue[Key] = WorkQueue(self._clock)
+
+    def _object_changed(self, old: Json | None, new: Json | None) -> None:
+        """Reconcile an object that was created or changed."""
+        if new is not None:
+            self._queue.add(key_of(new))
+
+    def _owned_changed(self, kind: str, old: Json | None, new: Json | None) -> None:
+        """Reconcile the controller of an object, if it is of this kind."""
+        owned = new or old
+        owner = None if owned is None else controller_of(owned)
+        if owned is not None and owner is not None and owner.get("kind") == kind:
+            self._queue.add(Key(key_of(owned).namespace, owner["name"]))
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from kuota.api.base import Json, Key
 from kuota.api.owners import controller_of
@@ -46,19 +47,9 @@ class CronController(RunnerController):
         async with asyncio.TaskGroup() as group:
             group.create_task(self._objects.run())
             await asyncio.gather(self._objects.synced.wait(), self._jobs.synced.wait())
-            self._objects.observe(self._cron_changed)
-            self._jobs.observe(self._job_changed)
+            self._objects.observe(self._object_changed)
+            self._jobs.observe(partial(self._owned_changed, "CronJob"))
             group.create_task(serve(self._queue, self.reconcile, stuck=self._stuck))
-
-    def _cron_changed(self, old: Json | None, new: Json | None) -> None:
-        if new is not None:
-            self._queue.add(key_of(new))
-
-    def _job_changed(self, old: Json | None, new: Json | None) -> None:
-        job = new or old
-        owner = None if job is None else controller_of(job)
-        if job is not None and owner is not None and owner.get("kind") == "CronJob":
-            self._queue.add(Key(key_of(job).namespace, owner["name"]))
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one CronJob. Returns the seconds until the next check."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kuota.api.base import Json, Key
-from kuota.api.owners import controller_of
 from kuota.bridge.jobs.ancestor import Lookup
 from kuota.bridge.jobs.kind import JobKind, resolved
 from kuota.bridge.jobs.registry import ALL
@@ -71,18 +70,8 @@ class GroupController(RunnerController):
         """Reconcile until cancelled."""
         await asyncio.gather(self._objects.synced.wait(), self._jobs.synced.wait())
         self._objects.observe(self._object_changed)
-        self._jobs.observe(self._job_changed)
+        self._jobs.observe(partial(self._owned_changed, self._kind))
         await serve(self._queue, self.reconcile, stuck=self._stuck)
-
-    def _object_changed(self, old: Json | None, new: Json | None) -> None:
-        if new is not None:
-            self._queue.add(key_of(new))
-
-    def _job_changed(self, old: Json | None, new: Json | None) -> None:
-        job = new or old
-        owner = None if job is None else controller_of(job)
-        if job is not None and owner is not None and owner.get("kind") == self._kind:
-            self._queue.add(Key(key_of(job).namespace, owner["name"]))
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one object. Returns the seconds until the next check."""

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 
 from kuota.api.base import Json
-from kuota.api.rules.report import child, elements, integer, mapping, text
+from kuota.api.rules.report import child, integer, text
+from kuota.bridge.jobs.job_set import replicated_jobs
 
 from .child_jobs import LOOPBACK, child_job, with_loopback
 
@@ -17,10 +18,6 @@ REPLICATED_JOB = f"{PREFIX}replicatedjob-name"
 ATTEMPT = f"{PREFIX}restart-attempt"
 _COORDINATOR = f"{PREFIX}coordinator"
 _DOMAIN = r"(?:\.{}(?:\.{}(?:\.svc(?:\.[a-z0-9.-]*[a-z0-9])?)?)?)?"
-
-
-def replicated_jobs(job_set: Json) -> list[Json]:
-    return [mapping(each) for each in elements(child(job_set, "spec").get("replicatedJobs"))]
 
 
 def replicas(replicated: Json) -> int:

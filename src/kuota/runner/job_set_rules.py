@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kuota.api.base import Json
 from kuota.api.core import is_finished
 from kuota.api.rules.report import child, elements, integer, mapping, string_map, text, texts
+from kuota.bridge.jobs.job_set import replicated_jobs
 
 from .child_jobs import (
     GroupEvent,
@@ -26,7 +27,7 @@ from .child_jobs import (
     succeeded,
 )
 from .instants import instant
-from .job_set_jobs import ATTEMPT, REPLICATED_JOB, jobs_of, replicas, replicated_jobs, restarts
+from .job_set_jobs import ATTEMPT, REPLICATED_JOB, jobs_of, replicas, restarts
 from .loopback_ports import Taken
 
 CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kuota.api.base import Json, Key
-from kuota.api.owners import controller_of
 from kuota.api.rules.report import child, string_map
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -75,18 +75,8 @@ class ReplicaController(PodController):
             informers = (self._objects, self._pods, self._records.informer)
             await asyncio.gather(*(each.synced.wait() for each in informers))
             self._objects.observe(self._object_changed)
-            self._pods.observe(self._pod_changed)
+            self._pods.observe(partial(self._owned_changed, self._kind))
             await serve(self._queue, self.reconcile, stuck=self._stuck)
-
-    def _object_changed(self, old: Json | None, new: Json | None) -> None:
-        if new is not None:
-            self._queue.add(key_of(new))
-
-    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
-        pod = new or old
-        owner = None if pod is None else controller_of(pod)
-        if pod is not None and owner is not None and owner.get("kind") == self._kind:
-            self._queue.add(Key(key_of(pod).namespace, owner["name"]))
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one object. Returns the seconds until the next check."""

@@ -24,6 +24,7 @@ from .child_jobs import (
     child_job,
     conditions_of,
     failure,
+    holds,
     is_deleting,
     is_ready,
     is_suspended,
@@ -71,7 +72,7 @@ class TrainingRules(msgspec.Struct, frozen=True):
         if is_deleting(job) or (text(policy.get("managedBy")) or CONTROLLER) != CONTROLLER:
             return GroupStep()
         status = self._status(job, jobs, now)
-        if _true(job, "Succeeded") or _true(job, "Failed"):
+        if holds(job, "Succeeded") or holds(job, "Failed"):
             return _after_the_end(job, jobs, status, now)
         if policy.get("suspend") is True:
             return self._suspended(jobs, status, now)
@@ -118,17 +119,17 @@ class TrainingRules(msgspec.Struct, frozen=True):
         wanted = [self._job(job, each, len(replicas), port) for each in replicas]
         step = reconciled(wanted, jobs)
         events: list[GroupEvent] = []
-        if _true({"status": status}, "Suspended"):
+        if holds({"status": status}, "Suspended"):
             events += self._set(status, "Suspended", False, "Resumed", "is resumed", now)
         status.setdefault("startTime", time_text(now))
         ready = len(jobs) == len(wanted) and all(is_ready(each) for each in jobs)
-        if ready and not _true({"status": status}, "Running"):
+        if ready and not holds({"status": status}, "Running"):
             events += self._set(status, "Running", True, "Running", "is running", now)
         return replace(step, status=status, events=events, retry_at=_deadline(job, status))
 
     def _suspended(self, jobs: Sequence[Json], status: Json, now: float) -> GroupStep:
         running = [each for each in jobs if not is_suspended(each) and not is_finished(each)]
-        if _true({"status": status}, "Running"):
+        if holds({"status": status}, "Running"):
             self._set(status, "Running", False, "Suspended", "is suspended", now)
         status["startTime"] = None
         events = self._set(status, "Suspended", True, "Suspended", "is suspended", now)
@@ -152,7 +153,7 @@ class TrainingRules(msgspec.Struct, frozen=True):
         return self._ended(status, "Succeeded", "has successfully completed", now)
 
     def _ended(self, status: Json, type_: str, words: str, now: float) -> GroupStep:
-        if _true({"status": status}, "Running"):
+        if holds({"status": status}, "Running"):
             self._set(status, "Running", False, type_, words, now)
         status["completionTime"] = time_text(now)
         return GroupStep(status=status, events=self._set(status, type_, True, type_, words, now))
@@ -210,7 +211,7 @@ def _spec(job: Json, replica: Replica, pod: Json) -> Json:
 def _after_the_end(job: Json, jobs: Sequence[Json], status: Json, now: float) -> GroupStep:
     unneeded = [each for each in jobs if not is_finished(each) and not is_deleting(each)]
     policy = child(job, "spec", "runPolicy").get("cleanPodPolicy")
-    if policy not in ("Running", "All") and not _true(job, "Failed"):
+    if policy not in ("Running", "All") and not holds(job, "Failed"):
         unneeded = []  # Workers that end after the master are not interrupted.
     ttl_s = integer(child(job, "spec", "runPolicy").get("ttlSecondsAfterFinished"))
     if ttl_s is None:
@@ -228,12 +229,6 @@ def _deadline(job: Json, status: Json) -> float | None:
 
 def _type(job: Json) -> str:
     return string_map(child(job, "metadata").get("labels")).get(REPLICA_TYPE, "")
-
-
-def _true(obj: Json, type_: str) -> bool:
-    return any(
-        each.get("type") == type_ and each.get("status") == "True" for each in conditions_of(obj)
-    )
 
 
 def _names(job: Json) -> re.Pattern[str]:

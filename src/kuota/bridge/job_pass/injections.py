@@ -38,11 +38,9 @@ def injections(
 
     Raises FlavorMissing, and MergeConflict if two checks disagree.
     """
-    admission = obj.status.admission
     topology = gates.on(Gate.TopologyAwareScheduling)
     found = []
-    assigned = (admission.pod_set_assignments if admission is not None else None) or ()
-    for at, each in enumerate(assigned):
+    for at, each in enumerate(obj.assignments):
         added = injection(each, _pod_set(obj, each.name, at), flavors, topology=topology)
         named = _names(obj, gates)
         if named:

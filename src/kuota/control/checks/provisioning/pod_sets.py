@@ -60,9 +60,7 @@ def merged_pod_sets(
 
 
 def _covered(stored: StoredWorkload, resources: Collection[str]) -> Iterator[MergedPodSet]:
-    admission = stored.obj.status.admission
-    assigned = (admission.pod_set_assignments if admission is not None else None) or ()
-    by_name = {each.name: each for each in assigned}
+    by_name = {each.name: each for each in stored.obj.assignments}
     templates = [
         child(each, "template") for each in elements(child(stored.json, "spec")["podSets"])
     ]
