@@ -199,6 +199,22 @@ def test_a_copy_that_lost_its_job_is_dispatched_again(reason: str) -> None:
     assert [(each.kind, each.status) for each in patched] == [("Job.batch", {"active": None})]
 
 
+def test_a_finished_copy_without_its_job_does_not_end_the_workload() -> None:
+    over = remote(true("Finished", "Succeeded"))
+    stored = local(nominatedClusterNames=["a", "b"])
+    left = plan(stored, remotes={"a": over, "b": EMPTY}, confirmed="a")
+    assert deleted(left, "a") == ["Workload"], "the rest of an earlier dispatch"
+    assert left.dispatched == ("a", "b")
+    running = local(true("Admitted"), check="Ready", clusterName="a")
+    found = plan(running, remotes={"a": over, "b": EMPTY}, confirmed="a")
+    assert check_after(found, running) == "Retry"
+    assert not [each for each in status_after(found, running)["conditions"] if _is_end(each)]
+
+
+def _is_end(condition: Json) -> bool:
+    return bool(condition["type"] == "Finished")
+
+
 def test_an_eviction_by_the_cluster_leads_to_a_new_dispatch() -> None:
     stored = local(true("Admitted"), check="Ready", clusterName="a")
     found = plan(stored, remotes={"a": remote(true("Evicted", "Preempted")), "b": EMPTY})

@@ -10,7 +10,8 @@ twice and must not get stuck:
 - No cluster is nominated while the Workload is being evicted.
 - If a Workload is evicted and no cluster has its job, the status of the local job shows that it has
   no pods. Otherwise its quota would never be released.
-- A copy that finished because its job was deleted in the worker cluster is dispatched again.
+- A copy that finished because its job was deleted in the worker cluster is dispatched again, and so
+  is one whose job was deleted afterwards: without its status the local job would never end.
 - A copy of an earlier dispatch that did not succeed is removed, because the Workload was dispatched
   again. If it succeeded, its job need not run again.
 """
@@ -131,6 +132,8 @@ def finish_with_copy(group_pass: GroupPass) -> bool:
     if group_pass.group.confirmed != cluster:
         # The watches of Workloads and of jobs are independent: the known status may be older.
         group_pass.confirm = cluster
+    elif group_pass.group.jobs and not any(group_pass.remotes[cluster].jobs):
+        return _unfinished(group_pass, cluster, "the job is gone")
     elif group_pass.sync_job(cluster, create=False):
         group_pass.draft.set_condition("Finished", True, end.reason, end.message)
         late = group_pass.first_true(TIMED_OUT)
