@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from kuota.runner.job_pods import FAILURES, INDEX
+from kuota.runner.job_rules import NOTHING, step
 from kuota.runner.job_spec import indexes_text, parsed_indexes
 from runner.job_world import World, job
 
@@ -305,6 +307,12 @@ def test_less_parallelism_takes_the_pods_that_came_least_far() -> None:
     assert first != third
 
 
-def test_a_job_of_another_controller_is_left_alone() -> None:
-    world = running(managedBy="example.com/other")
+def test_a_job_of_another_controller_is_left_alone_until_it_has_expired() -> None:
+    world = running(managedBy="example.com/other", ttlSecondsAfterFinished=60)
     assert ({}, {}) == (world.pods, world.status)
+    assert NOTHING == step(world.job, [], world.now)
+    end = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+    finished = world.job | {"status": {"conditions": [end]}}
+    ended = datetime.fromisoformat(end["lastTransitionTime"]).timestamp()
+    assert ended + 60 == step(finished, [], ended + 59).retry_at
+    assert step(finished, [], ended + 60).remove

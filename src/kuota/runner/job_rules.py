@@ -64,9 +64,11 @@ def step(
 ) -> JobActions:
     """The next step of the Job. `pods` contains all pods that it controls."""
     views = [pod_view(each) for each in pods]
+    deleting = job["metadata"].get("deletionTimestamp")
     if not is_ours(job):
-        return NOTHING
-    if job["metadata"].get("deletionTimestamp"):
+        # Finished Jobs expire whoever manages them, as in Kubernetes.
+        return _after_the_end(job, (), now) if is_finished(job) and not deleting else NOTHING
+    if deleting:
         return JobActions(release=[each for each in views if each.tracked])
     if is_finished(job):
         return _after_the_end(job, views, now)

@@ -94,6 +94,19 @@ def test_a_copy_of_a_job_has_no_selector_and_no_labels_of_the_controller() -> No
     assert spec["template"]["metadata"]["labels"] == kept
 
 
+@pytest.mark.parametrize("kind", ["Job", "JobSet", "MPIJob", "PyTorchJob"])
+def test_a_copy_does_not_expire_before_its_end_is_recorded(kind: str) -> None:
+    found = BY_KIND[kind]
+    dispatch, path = found.dispatch(), found.managed_by
+    assert dispatch is not None
+    assert path
+    job = put(EXAMPLES.get(kind) or batch_job(), path, "kueue.x-k8s.io/multikueue")
+    expiry = (*path[:-1], "ttlSecondsAfterFinished")
+    copy = dispatch.copy(put(job, expiry, 0), "wl", "here", GATES)
+    assert at(copy, expiry) is None
+    assert copy == dispatch.copy(job, "wl", "here", GATES)
+
+
 def test_the_status_of_a_running_copy_waits_until_the_local_job_is_resumed() -> None:
     dispatch = JOB.dispatch()
     assert dispatch is not None

@@ -28,6 +28,9 @@ OWNER_NAME = f"{PREFIX}job-owner-name"
 ORIGIN_UID = f"{PREFIX}multikueue-origin-uid"
 """The annotation with the UID of the original, from which names of Workloads are derived."""
 
+TIME_TO_LIVE = "ttlSecondsAfterFinished"
+"""The field that lets a cluster delete a finished job."""
+
 
 class OriginMissing(ValueError):
     """The manager has no origin, so that nothing in another cluster can be recognized."""
@@ -137,12 +140,16 @@ def with_workload(obj: Json, workload: str, gates: Gates) -> Json:
 
 
 def _unmanaged(obj: Json, path: Path) -> Json:
-    """Return the object without the field `managedBy`."""
+    """Return the object without the field `managedBy`, and without a time to live beside it.
+
+    The manager deletes the copy once it has recorded its end. A copy that was deleted before would
+    be lost, and the job would run again.
+    """
     *parents, field = path or ("",)
-    above = mapping(at(obj, parents))
-    if field not in above:
+    above, dropped = mapping(at(obj, parents)), {field, TIME_TO_LIVE}
+    if not dropped & above.keys():
         return obj
-    return put(obj, parents, {name: value for name, value in above.items() if name != field})
+    return put(obj, parents, {name: each for name, each in above.items() if name not in dropped})
 
 
 def is_owned(remote: Json | None, origin: str) -> bool:
