@@ -51,7 +51,7 @@ from .plugins import load_plugins
 @click.option(
     "--dashboard-actions",
     is_flag=True,
-    help="Let users hold workloads and stop queues in the dashboard, as far as they may.",
+    help="Let users hold workloads and stop queues in the dashboard, as far as permitted.",
 )
 @click.option(
     "--dashboard-proxy-ca",

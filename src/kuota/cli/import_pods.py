@@ -72,7 +72,7 @@ def command(
     output: str | None,
     choice: Choice,
 ) -> None:
-    """Adopt pods that run already, like Kueue's importer.
+    """Adopt running pods, as Kueue's importer does.
 
     Every pod of the namespaces (-n A,B) gets the queue name that the mapping determines, and a
     Workload that is admitted to the first flavor of its ClusterQueue, whether or not that has free

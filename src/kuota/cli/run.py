@@ -93,7 +93,7 @@ _OPTIONS = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the Job as YAML without submitting it. Needs no server, but checks less without.",
+    help="Print the Job as YAML without submitting it. Works without a server, with fewer checks.",
 )
 @click.option("--quiet", is_flag=True, help="Print only the output of the command.")
 @click.option(

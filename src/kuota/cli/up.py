@@ -99,7 +99,7 @@ _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--dashboard-actions",
     is_flag=True,
-    help="Let users hold workloads and stop queues in the dashboard, as far as they may.",
+    help="Let users hold workloads and stop queues in the dashboard, as far as permitted.",
 )
 @idle_options
 @click.option(

@@ -33,8 +33,8 @@ _NARROW = 100
 
 
 @click.command("watch")
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In every namespace.")
-@click.option("--finished/--no-finished", default=True, help="Show jobs that are over.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Show all namespaces.")
+@click.option("--finished/--no-finished", default=True, help="Show finished jobs.")
 @click.option("--once", is_flag=True, help="Print the tables once and exit.")
 @server_options
 def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> None:

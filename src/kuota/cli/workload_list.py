@@ -89,8 +89,8 @@ class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("workload")
-@click.option("-c", "--clusterqueue", default="", metavar="NAME", help="Only of this queue.")
-@click.option("-q", "--localqueue", default="", metavar="NAME", help="Only of this queue.")
+@click.option("-c", "--clusterqueue", default="", metavar="NAME", help="Of this ClusterQueue only.")
+@click.option("-q", "--localqueue", default="", metavar="NAME", help="Of this LocalQueue only.")
 @click.option(
     "--status",
     "statuses",
@@ -98,7 +98,7 @@ class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
     type=click.Choice(["all", *_FILTERS], case_sensitive=False),
     help="Show only workloads in this state. May be repeated.",
 )
-@click.option("--for", "owner", default="", metavar="KIND/NAME", help="Only of this job.")
+@click.option("--for", "owner", default="", metavar="KIND/NAME", help="Of this job only.")
 @EVERYWHERE
 @list_options
 def workload(
