@@ -32,7 +32,8 @@ PYTEST = (
     # Long random runs are left out: they are slow, and what they kill they kill by chance.
     *("--hypothesis-seed=0", "--ignore=tests/engine/properties"),
 )
-TIMEOUT_S = 240
+TIMEOUT_S = 240.0
+"""Tests that take longer count as failed: the mutant does not end."""
 ROW = re.compile(
     r"^\| `(?P<module>[^`]+)` \| `(?P<before>.*)` \| `(?P<after>.*)` \| (?P<verdict>.+) \|$"
 )
@@ -127,7 +128,7 @@ def sample(root: Path, named: list[str], per_module: int, seed: str) -> list[Mut
     return chosen
 
 
-def survives(mutant: Mutant, copy: Path, source: Path) -> bool:
+def survives(mutant: Mutant, copy: Path, source: Path, timeout_s: float) -> bool:
     """Whether all tests pass on the mutant. Tests named after the module run first."""
     target = copy / "kuota" / mutant.module
     target.write_text(mutant.code)
@@ -139,7 +140,7 @@ def survives(mutant: Mutant, copy: Path, source: Path) -> bool:
             env=os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -158,7 +159,12 @@ def verdicts(text: str) -> dict[tuple[str, str, str], str]:
     return found
 
 
-def run(chosen: list[Mutant], known: dict[tuple[str, str, str], str], limit_s: float) -> int:
+def run(
+    chosen: list[Mutant],
+    known: dict[tuple[str, str, str], str],
+    limit_s: float,
+    timeout_s: float = TIMEOUT_S,
+) -> int:
     """Try the mutants until the time is up. Returns how many survivors have no verdict."""
     source, began = Path("src/kuota"), time.monotonic()
     killed = listed = tried = 0
@@ -169,7 +175,7 @@ def run(chosen: list[Mutant], known: dict[tuple[str, str, str], str], limit_s: f
             if time.monotonic() - began > limit_s:
                 break
             tried += 1
-            alive = survives(mutant, Path(folder), source)
+            alive = survives(mutant, Path(folder), source, timeout_s)
             killed += not alive
             if alive and mutant.key in known:
                 listed += 1
@@ -192,10 +198,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--per-module", type=int, default=3, help="how many mutants of each module")
     parser.add_argument("--seed", default="0")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="stop after so many seconds")
+    parser.add_argument(
+        "--timeout-s", type=float, default=TIMEOUT_S, help="of one mutant; more on a busy machine"
+    )
     given = parser.parse_args(argv)
     chosen = sample(Path("src/kuota"), given.modules, given.per_module, given.seed)
     known = verdicts(VERDICTS.read_text()) if VERDICTS.exists() else {}
-    return 1 if run(chosen, known, given.limit_s) else 0
+    return 1 if run(chosen, known, given.limit_s, given.timeout_s) else 0
 
 
 if __name__ == "__main__":
