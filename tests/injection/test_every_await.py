@@ -35,6 +35,7 @@ APART = {
 STREAMS = (
     "runner.descriptors.",
     "runner.exec.ExecSession.",
+    "runner.directory_watch.",
     "runner.logs.",
     "runner.pod_sockets.",
     "runner.pod_worker.PodWorker.exec#",

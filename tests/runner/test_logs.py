@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hang import HANG_S
+from kuota.runner.directory_watch import DirectoryWatch
 from kuota.runner.logs import LogQuery, follow_log, read_log
 from kuota.runner.shim_log import Log
 
@@ -100,3 +102,40 @@ def test_another_shim_continues_an_incomplete_line(tmp_path: Path) -> None:
     for part in (b"$ ", b"ls\nfile\n"):
         write(tmp_path, part)
     assert b"$ ls\nfile\n" == text(tmp_path)
+
+
+def inotify_instances() -> int:
+    links = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # The descriptor that lists the directory.
+            links.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return links.count("anon_inode:inotify")
+
+
+def test_followers_of_many_logs_share_one_inotify_instance(tmp_path: Path) -> None:
+    # A user may have 128. A member who followed 128 logs left none for anybody else.
+    folders = [tmp_path / str(number) for number in range(200)]
+
+    async def follow() -> tuple[int, int]:
+        with ExitStack() as stack:
+            for folder in folders:
+                folder.mkdir()
+            watches = [stack.enter_context(DirectoryWatch(str(each))) for each in folders * 2]
+            open_now = inotify_instances()
+            for at in (7, 199):
+                write(folders[at], b"said\n")
+                async with asyncio.timeout(HANG_S):
+                    await watches[at].changed()
+                    await watches[at + 200].changed()
+        return open_now, inotify_instances()
+
+    assert (1, 0) == asyncio.run(follow())
+
+
+def test_a_log_is_followed_without_inotify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise OSError(24, "inotify")
+
+    monkeypatch.setattr("kuota.runner.directory_watch._Inotify.shared", refused)
+    write(tmp_path, b"said\n")
+    assert b"said\n" == text(tmp_path, follow=True)

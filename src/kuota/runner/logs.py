@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import stat
 from collections.abc import AsyncGenerator, Iterator
@@ -19,46 +18,10 @@ from itertools import count, takewhile
 
 import msgspec
 
+from .directory_watch import DirectoryWatch
 from .pod_home import PodHome
 from .processes import shim_state
 from .shim_log import STAMP_BYTES
-
-_MODIFY, _MOVED, _CREATE, _GONE = 0x2, 0x40 | 0x80, 0x100, 0x400 | 0x800
-_NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
-_EVENTS = 1 << 16
-
-
-class DirectoryWatch:
-    """Watches the files of one directory. Close it, or use it in a `with` block."""
-
-    def __init__(self, folder: str) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._fd: int = libc.inotify_init1(_NONBLOCK | _CLOEXEC)
-        if self._fd < 0:
-            raise OSError(ctypes.get_errno(), "inotify")
-        mask = _MODIFY | _MOVED | _CREATE | _GONE
-        if libc.inotify_add_watch(self._fd, os.fsencode(folder), mask) < 0:
-            os.close(self._fd)
-            raise OSError(ctypes.get_errno(), folder)
-        self._changed = asyncio.Event()
-        asyncio.get_running_loop().add_reader(self._fd, self._drain)
-
-    def __enter__(self) -> DirectoryWatch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.get_running_loop().remove_reader(self._fd)
-        os.close(self._fd)
-
-    async def changed(self) -> None:
-        """Wait until something has changed since the last call."""
-        await self._changed.wait()
-        self._changed.clear()
-
-    def _drain(self) -> None:
-        os.read(self._fd, _EVENTS)
-        self._changed.set()
-
 
 _CHUNK = 1 << 16
 _LONGEST_SILENCE_S = 2.0
