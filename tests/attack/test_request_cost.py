@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from kuota.api.manifest_yaml import scanned
 from kuota.api.selector import MOST_TERMS
 from kuota.api.status import StatusError
-from kuota.server.bodies import MOST_NAMESPACED_VALUES, MOST_VALUES
+from kuota.server.bodies import MOST_NAMESPACED_VALUES, MOST_VALUES, read_yaml
 from kuota.server.http_bodies import decompressed
 from kuota.server.patch import MOST_OPERATIONS
 from kuota.server.protobuf import MAGIC, MOST_FIELDS
@@ -191,6 +192,21 @@ def test_objects_of_members_have_fewer_values(
         refused["code"],
         f"{MOST_NAMESPACED_VALUES} fields" in refused["message"],
     )
+
+
+REPEATED = "data: {a: &a [" + "x," * 4_000 + "], b: [*a, *a]}"
+NESTED = "".join(f"k{at}: &a{at} [{f'*a{at - 1},' * 9 if at else 'x'}]\n" for at in range(9))
+MERGED = f"a: &a {{{','.join(f'k{at}: v' for at in range(900))}}}\nb: {{<<: [{'*a,' * 900}]}}"
+
+
+@pytest.mark.parametrize("text", [REPEATED, NESTED, MERGED], ids=["repeated", "nested", "merged"])
+def test_aliases_do_not_multiply_the_values_of_a_request(member: Local, text: str) -> None:
+    refused = member.raw("POST", MAPS, text.encode(), media=YAML, user=ANN)
+    assert refused.status in (400, 413)
+    with pytest.raises(StatusError, match=r"an alias repeats|more than 5000"):
+        read_yaml(text.encode(), MOST_NAMESPACED_VALUES)
+    (read,) = scanned(text, most_repeats=3_000)
+    assert len(read.lines) < 10_000, "nothing is read beyond the limit"
 
 
 def test_patches_cannot_make_an_object_larger_than_a_request(member: Local) -> None:

@@ -87,6 +87,15 @@ def test_lines_are_selected_by_the_time_at_which_they_began(tmp_path: Path) -> N
     assert b"\n".join(lines[2:]) == text(tmp_path, since=moment, timestamps=True)
 
 
+@pytest.mark.parametrize(
+    ("since", "found"), [(-1e15, b"said\n"), (-6e10, b"said\n"), (0, b"said\n"), (1e15, b"")]
+)
+def test_any_time_can_be_asked_for(tmp_path: Path, since: float, found: bytes) -> None:
+    # Years of fewer or more than four digits selected nothing, or failed with status 500.
+    write(tmp_path, b"said\n")
+    assert found == text(tmp_path, since=since)
+
+
 def test_a_log_is_followed_from_within_a_line(tmp_path: Path) -> None:
     write(tmp_path, b"before\n$ ")
 

@@ -18,7 +18,8 @@ import yaml
 from .base import Json
 from .faults import FieldError, Invalid, invalid
 
-_MOST_REPEATS = 100_000
+MOST_REPEATS = 100_000
+"""The number of values that aliases may repeat, by default."""
 _EXACT = 2.0**53
 _TAG = "tag:yaml.org,2002:"
 _WORD = "word"
@@ -44,12 +45,12 @@ class _Loader(yaml.CSafeLoader):
     yaml_implicit_resolvers = {None: [(_WORD, re.compile(""))]}
 
 
-def scanned(text: str) -> list[Document]:
+def scanned(text: str, most_repeats: int = MOST_REPEATS) -> list[Document]:
     """Return every document with its own faults.
 
     A syntax error ends the list with a document that has only that fault.
     """
-    found, read = [], _Reader()
+    found, read = [], _Reader(most_repeats)
     try:
         for root in yaml.compose_all(text, Loader=_Loader):
             if root is not None:
@@ -59,9 +60,9 @@ def scanned(text: str) -> list[Document]:
     return [each for each in found if each.value is not None or each.errors]
 
 
-def load_all(text: str) -> list[Json]:
+def load_all(text: str, most_repeats: int = MOST_REPEATS) -> list[Json]:
     """Return the objects of a manifest. Raises Invalid, also if a document is not an object."""
-    found = scanned(text)
+    found = scanned(text, most_repeats)
     errors = [error for each in found for error in each.errors]
     if errors:
         raise Invalid(errors)
@@ -78,7 +79,8 @@ class _Reader:
     The number of alias expansions is limited for all documents together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_repeats: int) -> None:
+        self.most_repeats = most_repeats
         self.errors: list[FieldError] = []
         self.lines: dict[str, int] = {}
         self.seen: set[int] = set()
@@ -96,7 +98,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: str) -> Any:
         self.lines.setdefault(path, _line(node))
         self.repeats += id(node) in self.seen
-        if self.repeats > _MOST_REPEATS or id(node) in self.open:
+        if self.repeats > self.most_repeats or id(node) in self.open:
             raise Invalid([_fault(path, f"line {_line(node)}: an alias repeats without end")])
         self.seen.add(id(node))
         self.open.add(id(node))

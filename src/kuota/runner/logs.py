@@ -24,6 +24,7 @@ from .processes import shim_state
 from .shim_log import STAMP_BYTES
 
 _CHUNK = 1 << 16
+_LAST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _LONGEST_SILENCE_S = 2.0
 """The interval for detecting an end that changes no file."""
 
@@ -149,8 +150,9 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 def _stamp(moment: float) -> bytes:
-    """The prefix of timestamps of this time. Timestamps sort as text."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
+    """The prefix of timestamps of this time. Timestamps sort as text if years have four digits."""
+    known = min(max(0.0, moment), _LAST)
+    return datetime.fromtimestamp(known, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
 
 
 class _Piece(msgspec.Struct, frozen=True):

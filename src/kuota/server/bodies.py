@@ -144,11 +144,14 @@ def read_yaml(body: bytes, most: int = MOST_VALUES) -> Any:
     try:
         text = body.decode()
         _check_events(text, most)
-        found = load_all(text)
+        found = load_all(text, most_repeats=most)
     except (Invalid, RecursionError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
         raise bad_request(f"the body is not YAML: {error}") from None
     if len(found) != 1:
         raise bad_request(f"the body must hold one document, not {len(found)}")
+    # Aliases repeat values, so there may be more than events.
+    if values_in(found[0], most) > most:
+        raise _too_many(most)
     return found[0]
 
 
