@@ -13,6 +13,7 @@ from kuota import __version__
 from kuota.api.base import Json
 from kuota.api.manifest_yaml import load_all
 from kuota.install.configuration import CONFIG, configuration
+from kuota.install.history import history, history_api_service
 from kuota.install.objects import objects
 from kuota.install.settings import VALUES, Settings, Unusable, settings
 
@@ -112,6 +113,7 @@ CHOICES: dict[str, dict[str, str]] = {
     "dashboard-history": _DASHBOARD | _PAST | {"networkPolicy.enabled": "false"},
     "history-volume": _HISTORY | {"history.persistence.size": "5Gi"},
     "history-class": _HISTORY | {"history.persistence.storageClassName": "fast"},
+    "history-claim": _HISTORY | {"history.persistence.existingClaim": "records"},
     "history-database": _HISTORY | {"history.database.existingSecret": "records"},
     "history-open": _HISTORY | {"networkPolicy.enabled": "false"},
     "monitoring": {
@@ -165,19 +167,37 @@ def test_the_chart_has_no_value_that_this_module_does_not_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "missing"),
+    ("values", "other"),
     [
         (_DASHBOARD | _NAMES, "dashboard.proxy.caSecret"),
         ({"deviceMetrics.prometheus": "http://p"}, "deviceMetrics.prometheusSelector"),
+        (
+            {"history.persistence.existingClaim": "a", "history.database.existingSecret": "b"},
+            "history.database.existingSecret",
+        ),
     ],
 )
-def test_a_value_without_the_one_that_it_needs_is_refused(
-    values: dict[str, str], missing: str
+def test_values_that_do_not_go_together_are_refused_with_the_other_one(
+    values: dict[str, str], other: str
 ) -> None:
-    with pytest.raises(Unusable, match=missing):
+    with pytest.raises(Unusable, match=other):
         settings({}, values)
     done = template(*_flags(values))
-    assert (1, True) == (done.returncode, missing in done.stderr)
+    assert (1, True) == (done.returncode, other in done.stderr)
+
+
+def test_every_object_of_the_history_is_in_its_template_once() -> None:
+    text = (CHART / "templates" / "history.yaml").read_text()
+    kinds = [line for line in text.splitlines() if line.startswith("kind: ")]
+    with_claim = Settings(history=True)
+    assert len(kinds) == len(history(with_claim)) + len(history_api_service(with_claim))
+
+
+def test_a_claim_of_the_chart_outlives_its_release() -> None:
+    for flags, kept in (((), [_KEEP]), (("--set", "history.persistence.existingClaim=a"), [])):
+        found = rendered("--set", "history.enabled=true", *flags)
+        claims = [each for each in found if each["kind"] == "PersistentVolumeClaim"]
+        assert kept == [each["metadata"].get("annotations") for each in claims]
 
 
 _LITERAL = """

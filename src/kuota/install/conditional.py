@@ -25,6 +25,25 @@ def conditional(render: Render, conditions: Sequence[str]) -> str:
     return "".join(_wrapped(lines, needed, conditions))
 
 
+def either(condition: str, text: str, otherwise: str) -> str:
+    """Return a template that renders to `text` where the condition holds, or to `otherwise`.
+
+    The lines that both have in common are contained once.
+    """
+    new, old = text.splitlines(keepends=True), otherwise.splitlines(keepends=True)
+    parts = []
+    for tag, i, j, start, end in _steps(old, new):
+        if tag == "equal":
+            parts.append("".join(old[i:j]))
+            continue
+        negated = f"not {_argument(condition)}"
+        parts.append(f"{{{{- if {condition if start < end else negated} }}}}\n")
+        parts.append("".join(new[start:end]))
+        parts.append("{{- else }}\n" if i < j and start < end else "")
+        parts.append("".join(old[i:j]) + "{{- end }}\n")
+    return "".join(parts)
+
+
 def _added(before: list[str], after: list[str]) -> Iterator[int]:
     """Yield the indexes of lines that only `after` has.
 

@@ -7,10 +7,13 @@ lost: the next pod continues from the last change that was recorded.
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from kuota.api.base import Json
 
 from .deployment import (
     CONFIG_MAP,
+    DIGEST,
     container_security,
     device_arguments,
     pod_security,
@@ -65,8 +68,8 @@ def _object(settings: Settings, version: str, kind: str, name: str, **content: o
 
 
 def _volume_claim(settings: Settings) -> list[Json]:
-    """None if the records are in a database."""
-    if settings.history_secret:
+    """None if the records are in a database, or on a volume that exists."""
+    if settings.history_secret or settings.history_claim:
         return []
     spec: Json = {
         "accessModes": ["ReadWriteOnce"],
@@ -95,12 +98,16 @@ def _network_policy(settings: Settings) -> list[Json]:
 
 
 def _deployment(settings: Settings) -> Json:
+    annotations = {DIGEST: sha256(settings.config.encode()).hexdigest()}
     spec = {
         "replicas": 1,
         # Two pods cannot mount the volume at the same time.
         "strategy": {"type": "Recreate"},
         "selector": _SELECTOR,
-        "template": {"metadata": {"labels": _LABELS}, "spec": _pod(settings)},
+        "template": {
+            "metadata": {"annotations": annotations, "labels": _LABELS},
+            "spec": _pod(settings),
+        },
     }
     return _object(settings, "apps/v1", "Deployment", HISTORY_ACCOUNT, spec=spec)
 
@@ -108,7 +115,7 @@ def _deployment(settings: Settings) -> Json:
 def _pod(settings: Settings) -> Json:
     volumes: list[Json] = [{"name": "manager-config", "configMap": {"name": CONFIG_MAP}}]
     if not settings.history_secret:
-        claim = {"claimName": HISTORY_ACCOUNT}
+        claim = {"claimName": settings.history_claim or HISTORY_ACCOUNT}
         volumes.append({"name": "records", "persistentVolumeClaim": claim})
     return {
         "containers": [_container(settings)],

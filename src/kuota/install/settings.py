@@ -55,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     history: bool = False
     history_size: str = "10Gi"
     history_storage_class: str = ""
+    history_claim: str = ""
+    """An existing PersistentVolumeClaim for the records. Without one, a claim is created."""
     history_secret: str = ""
     """The Secret with the URL of a database, in the key `url`. Without one there is a volume."""
 
@@ -88,6 +90,7 @@ VALUES: Mapping[str, str] = {
     "enablePrometheus": "service_monitor",
     "enableVisibilityAPF": "fairness",
     "history.enabled": "history",
+    "history.persistence.existingClaim": "history_claim",
     "history.persistence.size": "history_size",
     "history.persistence.storageClassName": "history_storage_class",
     "history.database.existingSecret": "history_secret",
@@ -125,6 +128,11 @@ def _faults(made: Settings) -> Iterator[str]:
         yield "controllerManager.replicas: must not be negative"
     if made.dashboard_proxy_names and not made.dashboard_proxy_secret:
         yield "dashboard.proxy.names: needs dashboard.proxy.caSecret, the authority of these names"
+    if made.history_claim and made.history_secret:
+        yield (
+            "history.persistence.existingClaim: the records are in the database of "
+            "history.database.existingSecret; remove one of the two values"
+        )
     if made.dcgm_prometheus and not made.dcgm_selector:
         yield (
             "deviceMetrics.prometheus: needs deviceMetrics.prometheusSelector, the labels of your "
