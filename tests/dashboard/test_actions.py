@@ -353,6 +353,19 @@ def test_a_viewer_known_by_name_is_reviewed_before_every_request() -> None:
     story(scene)
 
 
+def test_a_permission_that_only_the_dashboard_lacks_is_named() -> None:
+    async def scene(ground: Ground) -> None:
+        async def everything(_: AccessRequest) -> bool:
+            return True
+
+        own = Client(LocalTransport(ground.api, STRANGER))
+        client = ReviewedClient(own, everything)
+        with pytest.raises(Forbidden, match="but the account of the dashboard may not"):
+            await client.patch(WORKLOADS, Key("team", "w"), {"spec": {"active": False}})
+
+    story(scene)
+
+
 def test_an_event_that_cannot_be_written_does_not_hide_that_the_action_was_done() -> None:
     async def scene(ground: Ground) -> None:
         actions = Actions(ground.acting(STRANGER))

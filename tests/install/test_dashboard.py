@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from kuota.install.dashboard import dashboard, dashboard_rules
+from kuota.install.dashboard_policy import dashboard_policy
 from kuota.install.objects import parts
+from kuota.install.rbac import job_plurals
 from kuota.install.settings import Settings, settings
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "*"}
@@ -42,8 +44,9 @@ def test_for_users_behind_a_proxy_it_reads_logs_and_with_actions_it_patches() ->
     read = _granted(actions=False, proxy=True) - _granted(actions=False)
     assert {("pods/log", "get"), ("workloads/explanation", "get"), ("events", "list")} == read
     acting = _granted(actions=True, proxy=True) - _granted(actions=True) - read
-    kinds = ("clusterqueues", "localqueues", "workloads")
-    assert {(each, "patch") for each in kinds} == acting
+    kinds = {"clusterqueues", "localqueues", "workloads"}
+    jobs = {each for group in job_plurals().values() for each in group}
+    assert {(each, "patch") for each in kinds | jobs} == acting
     granted = _granted(actions=True, proxy=True)
     assert not {verb for _, verb in granted} & {"delete", "update", "impersonate", "*"}
 
@@ -58,6 +61,35 @@ def test_the_role_of_an_installation_depends_on_its_settings() -> None:
     assert "patch" not in verbs(dashboard_actions=True)
     assert "patch" not in verbs(dashboard_proxy_secret="ca")
     assert "patch" in verbs(dashboard_actions=True, dashboard_proxy_secret="ca")
+
+
+def test_a_policy_applies_to_everything_that_the_role_may_patch() -> None:
+    def policy(**chosen: Any) -> list[Any]:
+        return dashboard_policy(Settings(dashboard=True, namespace="own", **chosen))
+
+    assert [] == policy() + policy(dashboard_actions=True) + policy(dashboard_proxy_secret="ca")
+    made, binding = policy(dashboard_actions=True, dashboard_proxy_secret="ca")
+    limited = {
+        (group, name)
+        for rule in made["spec"]["matchConstraints"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for name in rule["resources"]
+    }
+    granted = {
+        (group, name)
+        for rule in dashboard_rules(actions=True, proxy=True)
+        for group in rule["apiGroups"]
+        for name in rule["resources"]
+        if "patch" in rule["verbs"]
+    }
+    assert granted == limited
+    assert (made["metadata"]["name"], ["Deny"], "Fail") == (
+        binding["spec"]["policyName"],
+        binding["spec"]["validationActions"],
+        made["spec"]["failurePolicy"],
+    )
+    (condition,) = made["spec"]["matchConditions"]
+    assert "'system:serviceaccount:own:kueue-dashboard'" in condition["expression"]
 
 
 def test_the_authority_of_proxies_is_mounted_without_its_key() -> None:

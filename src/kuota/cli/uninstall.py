@@ -80,6 +80,8 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
             grafana_dashboards=True,
             queue_name_policy=True,
             dashboard=True,
+            dashboard_actions=True,
+            dashboard_proxy_secret="any",
             history=True,
             # Without a volume: the records of the history stay.
             history_secret="any",

@@ -79,7 +79,14 @@ class ReviewedClient:
     async def patch(self, resource: Resource, key: Key, body: Json) -> Json:
         """Apply a merge patch. Raises Forbidden if the viewer may not."""
         await self._review("patch", resource, key)
-        return await self._client.patch(resource, key, body)
+        try:
+            return await self._client.patch(resource, key, body)
+        except errors.Forbidden as error:
+            words = (
+                f"you may patch {resource.name}, but the account of the dashboard may not: "
+                f"{error}; use kubectl, or ask an admin to extend the role of the dashboard"
+            )
+            raise errors.Forbidden(403, "Forbidden", words) from None
 
     async def _review(self, verb: str, resource: Resource, key: Key) -> None:
         access = AccessRequest(

@@ -22,6 +22,7 @@ from kuota.webhook.targets import requiring, targets
 
 from .conditional import conditional, either
 from .dashboard import dashboard
+from .dashboard_policy import dashboard_policy
 from .deployment import device_arguments, disruption_budget, secret, service_account
 from .fairness import fairness
 from .history import history, history_api_service
@@ -51,6 +52,11 @@ _TEMPLATES: tuple[tuple[str, str, Made], ...] = (
     ),
     ("aggregated-api", "", api_services),
     ("flow-control", ".Values.enableVisibilityAPF", fairness),
+    (
+        "dashboard-policy",
+        "and .Values.dashboard.enabled .Values.dashboard.actions .Values.dashboard.proxy.caSecret",
+        dashboard_policy,
+    ),
     ("network-policy", ".Values.networkPolicy.enabled", network_policy),
     ("service-monitor", ".Values.enablePrometheus", service_monitor),
     ("alerts", ".Values.alerts.enabled", prometheus_rule),
@@ -67,7 +73,13 @@ _TEMPLATES: tuple[tuple[str, str, Made], ...] = (
 def generated() -> dict[str, str]:
     """The text of each generated template, by file name."""
     settings = Settings(
-        namespace=_NAMESPACE, service_monitor=True, alerts=True, grafana_dashboards=True
+        namespace=_NAMESPACE,
+        service_monitor=True,
+        alerts=True,
+        grafana_dashboards=True,
+        dashboard=True,
+        dashboard_actions=True,
+        dashboard_proxy_secret="any",
     )
     texts = {
         f"{name}.yaml": _HEADER + _conditional(condition, _text(made(settings)))

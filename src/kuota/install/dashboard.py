@@ -15,6 +15,7 @@ from kuota.api.base import Json
 
 from .deployment import CONFIG_MAP, DIGEST, container_security, pod_security, probe
 from .network import EXPLANATIONS, METRICS_PORT, PROBE_PORT
+from .rbac import job_plurals
 from .settings import CONFIG_KEY, PREFIX, Settings, named, named_object
 
 DASHBOARD = named("dashboard")
@@ -64,8 +65,14 @@ def dashboard_rules(*, actions: bool, proxy: bool = False) -> list[Json]:
         rules.append(_rule(EXPLANATIONS, ["workloads/explanation"], ["get"]))
         rules.append(_rule("", ["events"], ["list"]))
     if actions and proxy:
-        rules.append(_rule(_KUEUE, ["clusterqueues", "localqueues", "workloads"], ["patch"]))
+        # The ValidatingAdmissionPolicy of `dashboard_policy` limits which fields.
+        rules += [_rule(group, plurals, ["patch"]) for group, plurals in patched().items()]
     return rules
+
+
+def patched() -> dict[str, list[str]]:
+    """What actions change, by API group: queues, Workloads, and jobs, which have a priority."""
+    return {_KUEUE: ["clusterqueues", "localqueues", "workloads"], **job_plurals()}
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Json:

@@ -20,6 +20,7 @@ from kuota.kube.resources import (
 from kuota.webhook.manifests import configurations
 
 from .dashboard import dashboard
+from .dashboard_policy import dashboard_policy
 from .deployment import (
     config_map,
     deployment,
@@ -77,6 +78,7 @@ def parts(settings: Settings) -> list[Json]:
         *disruption_budget(settings),
         *fairness(settings),
         deployment(settings),
+        *dashboard_policy(settings),
         *dashboard(settings),
         *history(settings),
         *service_monitor(settings),

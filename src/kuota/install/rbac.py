@@ -142,6 +142,15 @@ def history_roles(settings: Settings) -> list[Json]:
     ]
 
 
+def job_plurals() -> dict[str, list[str]]:
+    """Return the resources of all job kinds that are built in, by API group."""
+    plurals: dict[str, list[str]] = {}
+    for kind in BUILT_IN:
+        if kind.objects == kind.group_kind:
+            plurals.setdefault(kind.gvk.group, []).append(kind.plural)
+    return dict(sorted(plurals.items()))
+
+
 def _job_rules() -> Iterator[Json]:
     """Yield the permissions on jobs of all kinds that are built in, by API group.
 
