@@ -6,10 +6,12 @@ from __future__ import annotations
 import csv
 import json
 from datetime import UTC, datetime
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli.cluster import Cluster
 from history.focus_rules import faults
@@ -84,6 +86,27 @@ def test_usage_adds_up_by_every_group(server: Cluster, by: str) -> None:
         server.kuota("usage", "-A", "--by", by, *JANUARY, "-o", "csv").splitlines()
     )
     assert 16 == sum(float(each[f"{GPU} hours"]) for each in found)
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\n", " =", "\uff1d"])
+def test_no_cell_of_a_csv_begins_like_a_formula(
+    server: Cluster, tmp_path: Path, begin: str
+) -> None:
+    file = HistoryWriter(SqliteFile(str(tmp_path / "history.db")))
+    user = f"{begin}HYPERLINK(1)"
+    file.write(
+        replace(record("vision", 1), user=user, cause=user), progress=RecordingProgress("2", NOW)
+    )
+    file.close()
+    for command in (
+        ("history", "-n", "vision", "-o", "csv"),
+        ("usage", "-n", "vision", "--by", "user", "-o", "csv"),
+        ("export", "focus", "-n", "vision"),
+    ):
+        rows = list(csv.reader(StringIO(server.kuota(*command, *JANUARY))))
+        cells = [cell for row in rows for cell in row]
+        assert f"'{user}" in cells, command
+        assert not [cell for cell in cells if cell.startswith(begin)]
 
 
 def test_the_future_is_not_counted(server: Cluster) -> None:

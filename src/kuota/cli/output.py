@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "yaml")
 _GAP = "   "
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+"""How a formula may begin: also after spaces, and with the full-width forms of the characters."""
 _LAST_COLUMN = 40
 """The minimum width of the last column before optional columns are dropped."""
 
@@ -65,7 +67,8 @@ def show_table(
 def show_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = ()) -> None:
     """Print rows as CSV, with the given columns, and one for each other name that any row has.
 
-    A spreadsheet would execute cells that begin like a formula; they are printed as text.
+    A spreadsheet would execute cells that begin like a formula. An apostrophe before them makes
+    them text (docs/history.md).
     """
     import csv
     import io
@@ -75,7 +78,7 @@ def show_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = ()) -> 
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        formulas = {name: f"'{each}" for name, each in row.items() if each.startswith(_FORMULA)}
+        formulas = {name: f"'{each}" for name, each in row.items() if _FORMULA.match(each)}
         writer.writerow({**row, **formulas})
     click.echo(text.getvalue(), nl=False)
 
