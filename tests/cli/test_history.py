@@ -17,6 +17,7 @@ from cli.cluster import Cluster
 from history.focus_rules import faults
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, RecordingProgress
+from kuota.history.quotas import QuotaFact, QuotaKind
 from kuota.history.records import JobRecord, RecordedOutcome, Run
 from kuota.up.history_extension import HistoryExtension
 
@@ -86,6 +87,35 @@ def test_usage_adds_up_by_every_group(server: Cluster, by: str) -> None:
         server.kuota("usage", "-A", "--by", by, *JANUARY, "-o", "csv").splitlines()
     )
     assert 16 == sum(float(each[f"{GPU} hours"]) for each in found)
+
+
+def test_a_job_that_never_ran_has_the_queue_in_which_it_waited(
+    server: Cluster, tmp_path: Path
+) -> None:
+    def waiting(uid: str, queue: str, end: float | None) -> JobRecord:
+        outcome = RecordedOutcome.NONE if end is None else RecordedOutcome.DELETED
+        return JobRecord(
+            uid, "vision", f"job-{uid}", "Job", uid, queue, "ann", START, (), end, outcome
+        )
+
+    file = HistoryWriter(SqliteFile(str(tmp_path / "history.db")))
+    jobs = waiting("early", "gpu", START + 1), waiting("late", "gpu", None)
+    file.write(*jobs, waiting("lost", "typo", None), progress=RecordingProgress("2", NOW))
+    targets = ("lab", START + 0.5), ("hall", START + 2), (None, START + 3)
+    file.write_quotas(
+        QuotaFact(QuotaKind.LOCAL_QUEUE, "vision/gpu", at, {"clusterQueue": to} if to else None)
+        for to, at in targets
+    )
+    file.close()
+    text = server.kuota("history", "-n", "vision", *JANUARY, "-o", "json")
+    found = {each["job"]: each.get("clusterQueue", "") for each in json.loads(text)["items"]}
+    assert {"early": "lab", "late": "hall", "lost": "", "j1": "lab"} == found
+    lines = server.kuota("history", "-n", "vision", *JANUARY, "-o", "wide").splitlines()
+    (lost,) = (each.split() for each in lines if each.startswith("lost"))
+    assert ["lost", "ann", "typo", "Waiting"] == lost[:4]
+    text = server.kuota("usage", "-n", "vision", *JANUARY, "--by", "queue", "-o", "json")
+    jobs_of = {each["group"]: each["jobs"] for each in json.loads(text)["items"]}
+    assert {"": 1, "hall": 1, "lab": 2} == jobs_of
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\n", " =", "\uff1d"])

@@ -68,10 +68,11 @@ def command(
 ) -> None:
     """Show which jobs ran, for whom, how they ended, and what they used.
 
-    QUEUE is the LocalQueue; -o wide also shows the ClusterQueue of the last run. USED is the amount
-    of a device, multiplied by the hours for which the job held it. LOST is the part in runs that an
-    eviction ended; a job that writes checkpoints loses less. The history includes jobs that were
-    deleted since, and jobs that still wait or run. With JOB, it shows all jobs of that name.
+    QUEUE is the LocalQueue; -o wide also shows the ClusterQueue of the last run, or in which the
+    job has waited. USED is the amount of a device, multiplied by the hours for which the job held
+    it. LOST is the part in runs that an eviction ended; a job that writes checkpoints loses less.
+    The history includes jobs that were deleted since, and jobs that still wait or run. With JOB, it
+    shows all jobs of that name.
 
     \b
     Examples:

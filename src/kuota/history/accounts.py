@@ -54,7 +54,8 @@ class ResourceHours(msgspec.Struct):
 class UsageAccount(msgspec.Struct, rename="camel"):
     """The account of one group. `jobs` counts those that existed in the period.
 
-    The group is "" for users that are not known, and for jobs that have not run anywhere.
+    The group is "" for users and queues that are not known, and for flavors of jobs that have not
+    run.
     """
 
     group: str
@@ -188,7 +189,7 @@ def _groups(record: JobRecord, by: By, period: Period) -> list[str]:
         return [record.user]
     runs = [each for each in record.runs if each.touches(period.since, period.until)]
     if by is By.QUEUE:
-        found = dict.fromkeys(each.cluster_queue for each in runs)
+        found = dict.fromkeys([each.cluster_queue for each in runs] or [record.cluster_queue])
     else:
         found = dict.fromkeys(flavor for each in runs for flavor in each.amounts)
     return list(found) or [""]

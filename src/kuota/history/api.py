@@ -188,7 +188,7 @@ def _row(record: JobRecord, period: Period) -> JobRow:
         workload=record.workload,
         submitted=_text(record.submitted),
         queue=record.queue,
-        cluster_queue=record.runs[-1].cluster_queue if record.runs else "",
+        cluster_queue=record.cluster_queue,
         user=record.user,
         started=_text(record.runs[0].started) if record.runs else "",
         finished=_text(record.finished) if record.finished is not None else "",

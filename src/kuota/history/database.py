@@ -9,6 +9,7 @@ can never write about the same change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -26,7 +27,7 @@ from .connection import (
     PostgresConnection,
     connected,
 )
-from .quotas import QuotaFact, QuotaKind
+from .quotas import QuotaFact, QuotaKind, Targets
 from .records import JobRecord
 from .waste import IdleSpan
 
@@ -228,7 +229,22 @@ class HistoryReader(_History):
         rows = self._db.rows(
             f"SELECT body FROM jobs WHERE job IN (SELECT job FROM jobs WHERE {where})", *parameters
         )
-        return [_RECORD.decode(body) for (body,) in rows]
+        return self._targeted([_RECORD.decode(body) for (body,) in rows])
+
+    def _targeted(self, records: list[JobRecord]) -> list[JobRecord]:
+        """Return the records with the ClusterQueues in which jobs waited that have not run."""
+        if all(each.runs for each in records):
+            return records
+        targets = Targets(_quotas(self._db, kind=QuotaKind.LOCAL_QUEUE))
+
+        def target(record: JobRecord) -> str:
+            at = math.inf if record.finished is None else record.finished
+            return targets.at(f"{record.namespace}/{record.queue}", at)
+
+        return [
+            each if each.runs else msgspec.structs.replace(each, target=target(each))
+            for each in records
+        ]
 
 
 def read(address: Address, since: float, namespace: str | None) -> list[JobRecord]:
@@ -256,10 +272,15 @@ def read_waste(
         return reader.jobs(since, None), reader.quotas(until), reader.idle(since, until)
 
 
-def _quotas(db: DatabaseConnection, until: float | None = None) -> list[QuotaFact]:
-    """Return all facts up to a time, in order."""
-    where, parameters = ("", []) if until is None else (" WHERE since < ?", [until])
-    rows = db.rows(f"SELECT kind, name, since, body FROM quotas{where} ORDER BY since", *parameters)
+def _quotas(
+    db: DatabaseConnection, until: float | None = None, kind: QuotaKind | None = None
+) -> list[QuotaFact]:
+    """Return all facts up to a time and of one kind, or of all, in order."""
+    given = {"since < ?": until, "kind = ?": kind and str(kind)}
+    chosen = {text: value for text, value in given.items() if value is not None}
+    where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+    text = f"SELECT kind, name, since, body FROM quotas{where} ORDER BY since"
+    rows = db.rows(text, *chosen.values())
     return [
         QuotaFact(QuotaKind(kind), name, since, None if body is None else msgspec.json.decode(body))
         for kind, name, since, body in rows

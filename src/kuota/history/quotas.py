@@ -51,6 +51,26 @@ def fact(kind: QuotaKind, name: str, obj: Json | None, now: float) -> QuotaFact:
     return QuotaFact(kind, name, now, {each: spec[each] for each in _FIELDS[kind] if each in spec})
 
 
+class Targets:
+    """The ClusterQueues that LocalQueues led to, by time."""
+
+    def __init__(self, facts: Iterable[QuotaFact]) -> None:
+        self._of: dict[str, list[tuple[float, str]]] = {}
+        for each in sorted(facts, key=lambda each: each.since):
+            target = str((each.spec or {}).get("clusterQueue") or "")
+            if each.kind is QuotaKind.LOCAL_QUEUE and target:
+                self._of.setdefault(each.name, []).append((each.since, target))
+
+    def at(self, local_queue: str, moment: float) -> str:
+        """Return where a LocalQueue led at a time, or led last; "" if it never existed.
+
+        Quotas are recorded some time after Workloads, so the first fact counts for earlier times.
+        """
+        known = self._of.get(local_queue, [])
+        past = [target for since, target in known if since <= moment]
+        return past[-1] if past else known[0][1] if known else ""
+
+
 class Quotas:
     """The quota tree at a moment that only advances, and which LocalQueue leads where."""
 

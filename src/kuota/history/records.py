@@ -94,7 +94,8 @@ class JobRecord(msgspec.Struct, frozen=True):
 
     `workload` and `job` are names; `user` is "" if unknown. Workloads of one job have the same
     `job_uid`. `requests` are the amounts that the job needs, by resource, and `held` the times in
-    which it was deactivated, so that it did not wait for quota.
+    which it was deactivated, so that it did not wait for quota. `target` is the ClusterQueue of
+    `queue`; it is not stored, but added by readers, for jobs that have not run.
     """
 
     uid: str
@@ -113,6 +114,12 @@ class JobRecord(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
     requests: dict[str, int] = {}
     held: tuple[Interval, ...] = ()
+    target: str = ""
+
+    @property
+    def cluster_queue(self) -> str:
+        """The ClusterQueue of the last run, or where the job has waited; "" if it is unknown."""
+        return self.runs[-1].cluster_queue if self.runs else self.target
 
     @property
     def job_id(self) -> str:

@@ -37,7 +37,7 @@ function Jobs({ found, filter }) {
   const words = filter.q.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = all.filter((each) => (!filter.namespace || each.namespace === filter.namespace) && (!filter.user || each.user === filter.user) &&
     (!filter.outcome || each.outcome === filter.outcome) &&
-    words.every((word) => [each.job, each.namespace, each.user, each.queue, each.cause].some((text) => text.toLowerCase().includes(word))));
+    words.every((word) => [each.job, each.namespace, each.user, each.queue, each.clusterQueue, each.cause].some((text) => text.toLowerCase().includes(word))));
   const head = html`<div role="columnheader">Job</div><div role="columnheader" class="cell-state">Outcome</div>
     <div role="columnheader" class="cell-finished">Finished</div><div role="columnheader" class="number cell-waited">Waited</div>
     <div role="columnheader" class="number cell-ran">Ran</div><div role="columnheader" class="number cell-preempted">Preempted</div>
