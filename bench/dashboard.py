@@ -49,11 +49,17 @@ class Viewer:
 
     async def view(self, session: aiohttp.ClientSession, url: str, ready: asyncio.Event) -> None:
         """Read the stream until cancelled."""
-        began, rest = perf_counter(), b""
+        began, rest = perf_counter(), bytearray()
         async with session.get(url, headers={"Accept": "text/event-stream"}) as response:
             async for piece in response.content.iter_any():
                 self.received += len(piece)
-                *events, rest = (rest + piece).split(b"\n\n")
+                # A snapshot consists of many pieces: only what is new is searched for its end.
+                searched = max(0, len(rest) - 1)
+                rest += piece
+                if rest.find(b"\n\n", searched) < 0:
+                    continue
+                *events, last = bytes(rest).split(b"\n\n")
+                rest = bytearray(last)
                 for event in events:
                     self._take(event, perf_counter(), began)
                     ready.set()
