@@ -58,7 +58,7 @@ function cells(row) {
   const [tone, icon] = entry(OUTCOMES, row.outcome) ?? ["wait", "clock"];
   return html`
     <div role="cell" class="cell-job"><a href=${workloadAddress(row.namespace, row.workload)} title=${row.job}><${Text}>${row.job || row.workload}<//></a>
-      <span class="small muted clip"><${Text}>${row.namespace}<//>${row.user && html` · <${Text}>${row.user}<//>`}</span></div>
+      <span class="small muted clip"><${Text}>${row.namespace}<//>${row.user && html` · <${Text}>${row.user}<//>`}${row.queue && html` · <${Text}>${row.queue}<//>`}</span></div>
     <div role="cell" class="cell-state"><${Badge} tone=${tone} icon=${icon}>${row.outcome || "not finished"}<//></div>
     <div role="cell" class="cell-finished"><${Moment} at=${row.finished} /></div>
     <div role="cell" class="cell-waited number">${span(row.waitedSeconds)}</div>
