@@ -50,7 +50,17 @@ def test_an_option_before_the_command_leads_behind_it(option: str) -> None:
 
 def test_a_mistyped_kind_is_guessed() -> None:
     assert "did you mean jobs?" in CliRunner().invoke(main, ["list", "jbos"]).output
-    assert "did you mean" not in CliRunner().invoke(main, ["stop", "jbos"]).output
+    assert "did you mean job?" in CliRunner().invoke(main, ["stop", "jbos"]).output
+    assert "did you mean" not in CliRunner().invoke(main, ["create", "jbos"]).output
+
+
+def test_an_interrupt_has_the_status_of_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kuota.cli.manifests.load", interrupted)
+    done = CliRunner().invoke(main, ["check", "-f", "-"])
+    assert (130, "\nInterrupted.\n") == (done.exit_code, done.stderr)
 
 
 def test_the_version_is_reported() -> None:

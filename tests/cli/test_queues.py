@@ -107,6 +107,16 @@ def test_a_workload_is_stopped_and_resumed(cluster: Cluster) -> None:
     assert cluster.get(WORKLOADS, "w")["spec"]["active"] is True
 
 
+def test_a_job_is_stopped_and_resumed_by_its_name(cluster: Cluster) -> None:
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
+    assert "workload.kueue.x-k8s.io/w stopped\n" == cluster.kuota("stop", "job", "train")
+    assert cluster.get(WORKLOADS, "w")["spec"]["active"] is False
+    assert "workload.kueue.x-k8s.io/w resumed\n" == cluster.kuota("resume", "jobs", "train")
+    cluster.status(WORKLOADS, "w", {"conditions": [condition("Finished")]})
+    said = cluster.kuota("stop", "job", "train", code=1)
+    assert "no job train in namespace default is waiting or running" in said
+
+
 def test_who_names_the_job_instead_of_its_workload_is_reported_its_name(cluster: Cluster) -> None:
     cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
     hint = "it is a Job, and its Workload is w"
@@ -217,4 +227,3 @@ def test_wide_lists_say_why(cluster: Cluster) -> None:
 def test_what_cannot_be_listed_is_refused(cluster: Cluster) -> None:
     assert "'nodes' is not one of: clusterqueue" in cluster.kuota("list", "nodes", code=2)
     assert "did you mean workload?" in cluster.kuota("list", "wrkload", code=2)
-    assert "name the workload of the Job" in cluster.kuota("stop", "job", "x", code=2)

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from click.testing import CliRunner
 
+from kuota.cli.detached import failed_start
 from kuota.cli.main import main
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact
@@ -49,6 +50,16 @@ def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
         said = refused("--state", state_dir, *more)
         assert f"cannot use the state directory {state_dir}: File exists" in said
         assert "--state" in said
+
+
+def test_a_failed_detached_start_reports_its_error_once(tmp_path: Path) -> None:
+    state_dir = StateDir(tmp_path)
+    state_dir.log.write_text("old\nRunning as root.\nError: cannot listen\nFree the port\n")
+    assert "cannot listen\nFree the port" == failed_start(state_dir, len("old\n"))
+    state_dir.log.write_text("Traceback\nMemoryError\n")
+    assert "Traceback\nMemoryError" == failed_start(state_dir, 0)
+    state_dir.log.write_text("")
+    assert f"the start failed; see {state_dir.log}" == failed_start(state_dir, 0)
 
 
 def test_a_part_that_fails_while_it_runs_ends_it_and_is_named(

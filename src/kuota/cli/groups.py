@@ -24,6 +24,7 @@ ALIASES = {
     "cohorts": "cohort",
     "po": "pods",
     "pod": "pods",
+    "jobs": "job",
 }
 
 _JOBS = ("job", "jobs")
@@ -85,8 +86,6 @@ class KindGroup(CommandGroup):
         import difflib
 
         names = self.list_commands(ctx)
-        if word.lower() in _JOBS and "workload" in names:
-            return "; name the workload of the Job, which `kuota list jobs` shows"
         jobs = _JOBS if self._jobs_are_workloads else ()
         close = difflib.get_close_matches(word.lower(), [*names, *ALIASES, *jobs], n=1)
         if close and close[0] in jobs:

@@ -18,6 +18,7 @@ from kuota.api.base import Json, group_of
 from kuota.kube import resources
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import EVENTS, JOBS, WORKLOADS, Resource, key_of
+from kuota.view.conditions import holds
 from kuota.view.workload_state import owner
 
 from .groups import ALIASES
@@ -202,6 +203,13 @@ async def elsewhere(session: Session, resource: Resource, name: str) -> str:
     if len(places) == 1:
         return f"; there is one in namespace {places[0]}: say -n {places[0]}"
     return f"; there are some in namespaces {', '.join(places)}: name one with -n"
+
+
+async def workloads_of(session: Session, job: str) -> list[str]:
+    """Return the unfinished Workloads of the jobs of this name in the selected namespace."""
+    listed = await session.client.list(WORKLOADS, session.namespace)
+    mine = [each for each in listed.items if owner(each)[1] == job and not holds(each, "Finished")]
+    return [str(each["metadata"]["name"]) for each in mine]
 
 
 async def _of_job(session: Session, name: str) -> str:

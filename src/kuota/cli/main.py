@@ -29,8 +29,8 @@ _SECTIONS = {
         "logs": "Print the logs of a job or a pod.",
         "watch": "Watch quota, queues and jobs in the terminal.",
         "dashboard": "Open the web dashboard, signed in.",
-        "stop": "Stop a queue or a workload.",
-        "resume": "Resume a stopped queue or workload.",
+        "stop": "Stop a queue, a workload or a job.",
+        "resume": "Resume a stopped queue, workload or job.",
         "topology": "Show topology domains with free capacity, and where a job runs.",
     },
     "Manifests and objects": {
@@ -95,6 +95,8 @@ _PLACES = {
     "status": "machine:status",
 }
 """Commands that are not `command` in the module of their name."""
+_INTERRUPTED = 130
+"""The exit status after Ctrl-C, as that of shells."""
 _KUBECTL = ("delete", "edit", "get", "patch")
 """Commands that are passed to kubectl."""
 _OPTIONS_OF_COMMANDS = ("-n", "--namespace", "--kubeconfig", "--context", "-A", "-o", "--output")
@@ -128,6 +130,13 @@ class _Lazy(click.Group):
             raise click.UsageError(
                 f"{error.option_name} belongs after the command, as in `kuota list -n NAME`", ctx
             ) from None
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            ctx.exit(_INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, _COMMANDS))

@@ -10,11 +10,11 @@ import click
 
 from kuota.api.base import Json
 from kuota.kube.errors import ApiError, NotFound
-from kuota.kube.resources import Resource
+from kuota.kube.resources import WORKLOADS, Resource
 
 from .connect import FAILED, Choice, conduct, rejection, server_options
 from .groups import KindGroup
-from .kinds import NAMES, absent
+from .kinds import NAMES, absent, workloads_of
 from .output import name_text
 
 if TYPE_CHECKING:
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 _DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Validate on the server without changing anything."
 )
+_EXAMPLES = {"workload": "job-train-1b2c3", "job": "train"}
+"""Names of objects in the help. Queues are named after teams."""
 _NAMES = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
 
 @click.group("stop", cls=KindGroup)
 def command() -> None:
-    """Stop queues or workloads; `kuota resume` resumes them."""
+    """Stop queues, workloads or jobs; `kuota resume` resumes them."""
 
 
 @click.group("resume", cls=KindGroup)
 def resume() -> None:
-    """Resume stopped queues or workloads."""
+    """Resume stopped queues, workloads or jobs."""
 
 
 def _help(words: str, example: str) -> str:
@@ -60,7 +62,7 @@ def _stops(kind: str, words: str) -> None:
 
 def _sets(group: click.Group, kind: str, field: Json, word: str, words: str) -> None:
     """Adds a command that sets one field and prints `word` for each object."""
-    name = "job-train-1b2c3" if kind == "workload" else "team-a"
+    name = _EXAMPLES.get(kind, "team-a")
 
     @group.command(kind, help=_help(words, f"kuota {group.name} {kind} {name}"))
     @_NAMES
@@ -81,6 +83,14 @@ _sets(
     "stopped",
     "Deactivate workloads. Admitted ones are evicted.",
 )
+_sets(
+    command,
+    "job",
+    {"active": False},
+    "stopped",
+    "Deactivate the workloads of jobs. Admitted ones are evicted.",
+)
+_sets(resume, "job", {"active": True}, "resumed", "Queue the deactivated workloads of jobs again.")
 _sets(resume, "clusterqueue", {"stopPolicy": "None"}, "resumed", "Admit workloads again.")
 _sets(
     resume,
@@ -98,13 +108,30 @@ def _set_all(
     """Set fields in the spec of each object, print `word` for each, and exit the process."""
 
     async def work(session: Session) -> int:
-        resource = NAMES[kind]
-        failures = [
-            each for each in names if not await _set(session, resource, each, field, word, dry_run)
-        ]
-        return FAILED if failures else 0
+        failed = False
+        for name in names:
+            if kind == "job":
+                changed = await _set_of_job(session, name, field, word, dry_run)
+            else:
+                changed = await _set(session, NAMES[kind], name, field, word, dry_run)
+            failed = failed or not changed
+        return FAILED if failed else 0
 
     conduct(choice, work)
+
+
+async def _set_of_job(session: Session, job: str, field: Json, word: str, dry_run: bool) -> bool:
+    """Set fields of the unfinished Workloads of a job of any kind."""
+    try:
+        found = await workloads_of(session, job)
+    except ApiError as error:
+        click.echo(f"Error: {rejection(error)}", err=True)
+        return False
+    if not found:
+        where = f"in namespace {session.namespace}"
+        click.echo(f"Error: no job {job} {where} is waiting or running; see `kuota list`", err=True)
+    results = [await _set(session, WORKLOADS, each, field, word, dry_run) for each in found]
+    return bool(results) and all(results)
 
 
 async def _set(
