@@ -33,7 +33,7 @@ from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.controller.flags import DashboardSettings
 from kuota.install.dashboard import DASHBOARD, dashboard_rules
 from kuota.install.dashboard_policy import dashboard_policy
-from kuota.install.objects import resource_of
+from kuota.install.objects import DEPLOYMENTS, resource_of
 from kuota.install.settings import Settings
 from kuota.kube.client import Client
 from kuota.kube.config import KubeconfigUser, Secret
@@ -177,6 +177,7 @@ def test_viewers_behind_a_proxy_act_with_their_permissions(kube: KubeServer) -> 
                 async with kube.client(f"system:serviceaccount:{MINE}:{DASHBOARD}") as account:
                     await eventually(lambda: _denied(account))
                     await _changes_nothing_else(account)
+                    await _copies_the_priority_to_pod_templates(account, admin)
                 async with cluster_dashboard(own, wanted) as made, made.browser(tls=tls) as browser:
                     await act_everywhere(made, browser)
                 await _happened(admin, [reason for _, reason in actions])
@@ -205,6 +206,35 @@ async def _changes_nothing_else(account: Client) -> None:
     for resource, key, body in attempts:
         with pytest.raises((Forbidden, Invalid), match="the account of the dashboard may change"):
             await account.patch(resource, key, body, dry_run=True)
+
+
+async def _copies_the_priority_to_pod_templates(account: Client, admin: Client) -> None:
+    """Do what webhooks do with a Deployment, and what nobody else may do."""
+    key = Key(OTHER, "serving")
+    named = {"labels": {"app": "serving"}}
+    container = {"name": "c", "image": "i"}
+    spec = {
+        "selector": {"matchLabels": named["labels"]},
+        "template": {"metadata": named, "spec": {"containers": [container]}},
+    }
+    await put(admin, DEPLOYMENTS, "serving", OTHER, spec=spec)
+    high = {"labels": {PRIORITY_CLASS: "urgent"}}
+
+    async def patched(template: Json, **more: Any) -> None:
+        body = {"metadata": high, "spec": {"template": template} | more}
+        await account.patch(DEPLOYMENTS, key, body, dry_run=True)
+
+    await patched({"metadata": high})
+    image = {"spec": {"containers": [container | {"image": "mine"}]}}
+    for template, more in (
+        ({"metadata": high} | image, {}),
+        ({"metadata": {"labels": {"team": "x"}}}, {}),
+        ({"metadata": {"annotations": {"a": "b"}}}, {}),
+        ({"metadata": high}, {"replicas": 9}),
+    ):
+        with pytest.raises((Forbidden, Invalid), match="the account of the dashboard may change"):
+            await patched(template, **more)
+    await admin.delete(DEPLOYMENTS, key)
 
 
 async def _happened(admin: Client, reasons: list[str]) -> None:

@@ -4,6 +4,9 @@
 For viewers behind a proxy, the dashboard carries out actions with its own account. RBAC grants
 whole objects: whoever can patch Jobs, Pods or ClusterQueues could run programs or change quota.
 With this policy, the account changes only the fields that actions change, in every namespace.
+
+The webhooks of Deployments, StatefulSets and LeaderWorkerSets copy the priority to the labels of
+their pod templates. The policy sees the result, so it allows that, too.
 """
 
 from __future__ import annotations
@@ -18,6 +21,38 @@ from .settings import Settings, named, named_object
 NAME = named("dashboard-actions")
 _API = "admissionregistration.k8s.io/v1"
 _OWN = f"request.resource.group == '{GROUP}'"
+_SERVING = "request.resource.group == 'leaderworkerset.x-k8s.io'"
+_TWO = "['leaderTemplate', 'workerTemplate']"
+
+
+def _kept(new: str, old: str, name: str, changeable: str) -> str:
+    """Whether two maps differ in nothing but the keys `name` for which `changeable` holds."""
+    same = f"{name} in {old} && {new}[{name}] == {old}[{name}]"
+    return (
+        f"{new}.all({name}, {changeable} || ({same})) && "
+        f"{old}.all({name}, {changeable} || {name} in {new})"
+    )
+
+
+def _template(at: str) -> str:
+    """Whether a pod template differs in nothing but the label of the priority."""
+    new, old = f"variables.templates[{at}]", f"variables.oldTemplates[{at}]"
+    metadata, before = (f"{each}.?metadata.orValue({{}})" for each in (new, old))
+    labels, labels_before = (f"{each}.?labels.orValue({{}})" for each in (metadata, before))
+    return " && ".join(
+        (
+            f"{new}.?spec.orValue({{}}) == {old}.?spec.orValue({{}})",
+            _kept(metadata, before, "m", "m == 'labels'"),
+            _kept(labels, labels_before, "l", f"l == '{PRIORITY_CLASS}'"),
+        )
+    )
+
+
+def _templates(of: str) -> str:
+    parts = [f"{of}.?{each}.orValue({{}})" for each in ("leaderTemplate", "workerTemplate")]
+    return f"{_SERVING} ? [{', '.join(parts)}] : [{of}, dyn({{}})]"
+
+
 _VARIABLES = {
     # Hold and release, priorities of Workloads without a job, and stopped queues.
     "fields": f"{_OWN} ? (request.resource.resource == 'workloads' ? "
@@ -28,17 +63,24 @@ _VARIABLES = {
     "oldSpec": "dyn(oldObject.?spec.orValue({}))",
     "labels": "object.metadata.?labels.orValue({})",
     "oldLabels": "oldObject.metadata.?labels.orValue({})",
+    # The pod templates, and the field of the spec that contains them.
+    "holder": f"request.resource.group == 'apps' ? 'template' : "
+    f"({_SERVING} ? 'leaderWorkerTemplate' : '')",
+    "held": "variables.holder in variables.spec ? variables.spec[variables.holder] : dyn({})",
+    "oldHeld": "variables.holder in variables.oldSpec ? "
+    "variables.oldSpec[variables.holder] : dyn({})",
+    "templates": _templates("variables.held"),
+    "oldTemplates": _templates("variables.oldHeld"),
+    "templatesKept": f"{_template('0')} && {_template('1')} && (!({_SERVING}) || "
+    f"({_kept('variables.held', 'variables.oldHeld', 'f', f'f in {_TWO}')}))",
 }
-_SPEC = (
-    "variables.spec.all(f, f in variables.fields || "
-    "(f in variables.oldSpec && variables.spec[f] == variables.oldSpec[f])) && "
-    "variables.oldSpec.all(f, f in variables.fields || f in variables.spec)"
+_SPEC = _kept(
+    "variables.spec",
+    "variables.oldSpec",
+    "f",
+    "(f in variables.fields || (f == variables.holder && variables.templatesKept))",
 )
-_LABELS = (
-    "variables.labels.all(l, l == variables.label || "
-    "(l in variables.oldLabels && variables.labels[l] == variables.oldLabels[l])) && "
-    "variables.oldLabels.all(l, l in variables.labels)"
-)
+_LABELS = _kept("variables.labels", "variables.oldLabels", "l", "l == variables.label")
 _METADATA = " && ".join(
     f"object.metadata.?{name}.orValue({empty}) == oldObject.metadata.?{name}.orValue({empty})"
     for name, empty in (("annotations", "{}"), ("finalizers", "[]"), ("ownerReferences", "[]"))
