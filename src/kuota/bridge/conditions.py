@@ -27,6 +27,14 @@ def timestamp(now: float) -> str:
     return stamp(now).isoformat().replace("+00:00", "Z")
 
 
+def time_s(value: object) -> float | None:
+    """Return a Kubernetes timestamp in seconds; None if it is absent or malformed."""
+    try:
+        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
 def shortened(text: str, limit: int) -> str:
     """Cut the text to `limit` bytes. A text that was cut ends in an ellipsis."""
     raw = text.encode()

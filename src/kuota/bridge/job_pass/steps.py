@@ -13,7 +13,6 @@ from kuota.api.base import Condition, condition
 from kuota.api.gates import Gate
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name
-from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, string_map, text
 from kuota.engine.reasons import EvictionReason, WaitReason
 
@@ -31,6 +30,7 @@ from .construct import create_workload
 from .find import find_workload
 from .injections import attributed, cost_labels, injections
 from .job_pass import JobPass
+from .nesting import suspend_nested
 from .reclaimable import limited, reclaimable_status
 
 _RECOVERED = (WAIT_FOR_RECOVERY, "Recovered")
@@ -89,38 +89,6 @@ def skip_exempt(job_pass: JobPass) -> bool:
 def skip_unmanaged_namespace(job_pass: JobPass) -> bool:
     """Ignore jobs in namespaces that are not managed, with or without a queue name."""
     return not managed_namespace(job_pass.view.namespace, job_pass.view.config)
-
-
-def suspend_nested(job_pass: JobPass) -> bool:
-    """Suspend a job whose managed ancestor is not admitted. It has no Workload of its own."""
-    if job_pass.view.nested_too_deep:
-        job_pass.record_event(
-            "JobNestingTooDeep", "The job has too many owners above it", warning=True
-        )
-    if job_pass.view.nesting:
-        job_pass.fault = job_pass.view.nesting
-        return True
-    ancestor = job_pass.view.ancestor
-    if ancestor is None:
-        return False
-    if _lacks_quota(job_pass, ancestor.newest) and not job_pass.ended and not job_pass.suspended:
-        job_pass.write(job_pass.kind.suspend(job_pass.job))
-        job_pass.record_event(
-            "Suspended", f"Suspended until the workload of {ancestor.key} is admitted"
-        )
-    return True
-
-
-def _lacks_quota(job_pass: JobPass, newest: StoredWorkload | None) -> bool:
-    """Whether the ancestor with this newest Workload has no quota for its pods.
-
-    The newest slice of an elastic job may be pending while an older one has quota.
-    """
-    if newest is None:
-        return True
-    if job_pass.elastic or elastic(newest.json, job_pass.view.config.gates):
-        return newest.true("Evicted")
-    return not newest.true("Admitted")
 
 
 def skip_unmanaged(job_pass: JobPass) -> bool:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import NamedTuple
 
 from kuota.api.base import Json
@@ -14,6 +13,7 @@ from kuota.api.rules.metadata import PREFIX, annotation
 from kuota.api.rules.pod import GROUP_TOTAL, RETRIABLE
 from kuota.api.rules.report import child, elements, integer, mapping, text, whole
 
+from ..conditions import time_s
 from ..effects import Delete, Effect, Event, edit
 from .composable import members_of
 from .kind import key_of
@@ -125,14 +125,6 @@ def fast(obj: Json) -> bool:
 def serving(obj: Json) -> bool:
     """Whether the group serves requests, so that it never ends."""
     return annotation(obj, SERVING) == "true"
-
-
-def time_s(value: object) -> float | None:
-    """Return a Kubernetes timestamp in seconds; None if it is absent or malformed."""
-    try:
-        return datetime.fromisoformat(text(value)).timestamp() if value else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def created_s(pod: Json) -> float:
