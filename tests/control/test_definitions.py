@@ -12,6 +12,7 @@ from control.fake_api import FakeApi
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.control.definitions import Definitions
+from kuota.kube.errors import Forbidden
 from kuota.kube.informer import Informer
 from kuota.kube.resources import CRDS, WORKLOADS, Resource
 
@@ -46,6 +47,22 @@ def _definition(name: str) -> Json:
         "metadata": {"name": name},
         "spec": {"group": name.partition(".")[2]},
     }
+
+
+def test_the_absence_of_job_kinds_is_normal_while_definitions_can_be_watched() -> None:
+    clock = VirtualClock()
+
+    async def story() -> None:
+        api = FakeApi(clock)
+        job_sets, workloads = (
+            Informer[Json](api, each, clock=clock) for each in (JOB_SETS, WORKLOADS)
+        )
+        definitions = Definitions(api, clock, [job_sets, workloads], Recorded())
+        assert (True, False) == (job_sets.announces(), workloads.announces())
+        definitions._definitions.error = Forbidden(403, "Forbidden", "no")
+        assert not job_sets.announces()
+
+    run(clock, story())
 
 
 def test_an_informer_is_told_of_changes_of_its_definition_but_not_of_its_removal() -> None:

@@ -106,6 +106,30 @@ def test_a_kind_that_is_announced_is_looked_for_soon_and_until_it_is_served() ->
     it.during(story)
 
 
+def test_a_kind_whose_definition_will_be_announced_costs_nearly_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    gone = refused(404, "NotFound")
+    script = Scripted([gone, ok(NOBODY)] * 8 + [ok(ONE)], [[Wait()]])
+    it = Watched(script)
+    it.informer.announces = lambda: True
+
+    async def story() -> None:
+        await it.clock.sleep(3000)
+        before = len(script.requests)
+        it.informer.announce()
+        await it.clock.sleep(60)
+        assert before < 15, "two requests in ten minutes"
+        assert [A] == list(it.informer.keys())
+
+    it.during(story)
+    said = [(each.levelname, each.message) for each in caplog.records]
+    words = [(level, text) for level, text in said if "is not defined" in text]
+    assert ["INFO"] == [level for level, _ in words]
+    assert "WARNING" not in [level for level, _ in said]
+
+
 def test_a_failure_that_goes_on_is_said_again_once_in_a_while(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -43,6 +43,14 @@ class Definitions:
             client, CRDS, metadata_only=True, decode=_metadata, clock=clock
         )
         self._definitions.observe(self._observed)
+        for informer in (each for listed in self._informers.values() for each in listed):
+            # Without Kueue's own kinds nothing works, so their absence stays a warning.
+            if informer.resource.group != GROUP:
+                informer.announces = self._works
+
+    def _works(self) -> bool:
+        """Whether definitions can be watched."""
+        return self._definitions.error is None
 
     async def run(self) -> None:
         """Watch until cancelled."""

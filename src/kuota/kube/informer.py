@@ -41,6 +41,8 @@ LIVELY_S = 1.0
 """A watch that lasted this long has not failed, even if it delivered no events."""
 LOOK_AGAIN_S = 30.0
 """The interval between checks for a kind that the server does not serve."""
+ANNOUNCED_S = 600.0
+"""The same for a kind whose appearance is announced."""
 EXPECTED_S = 60.0
 """How long a kind that was announced is expected: checks are as frequent as after failures."""
 REMIND_S = 300.0
@@ -50,6 +52,10 @@ _BRIEF_FAILURES = 3
 """The number of consecutive 429 that are not worth a warning."""
 
 _log = logging.getLogger(__name__)
+
+
+def _never() -> bool:
+    return False
 
 
 def trimmed(obj: Json) -> Json:
@@ -89,6 +95,8 @@ class Informer(Cache[T]):
         self.synced, self.settled = asyncio.Event(), asyncio.Event()
         self.lacking = False
         """Whether the server does not serve this kind."""
+        self.announces: Callable[[], bool] = _never
+        """Whether `announce` is called once the kind is defined. Its absence is normal then."""
         self.error: KubeError | None = None
         """Why the cache may be stale; None if it is not."""
         self._client = client
@@ -100,14 +108,12 @@ class Informer(Cache[T]):
         """The cache contains every change up to this revision."""
         self._listed = False
         """Whether the watch can resume from `_revision`."""
-        self._failures = 0
-        self._reported = self._lived = False
-        self._said_at = 0.0
+        self._failures, self._reported, self._lived = 0, False, False
+        self._said_at = self._expected_until = 0.0
         self._watching: asyncio.Future[None] | None = None
         self._impatient: list[asyncio.Future[None]] = []
         self._announced = asyncio.Event()
         self._on_lacking: list[Callable[[], None]] = []
-        self._expected_until = 0.0
 
     def wrote(self, answer: Json) -> None:
         """Store the response to a write, as if the watch had already delivered it.
@@ -243,16 +249,24 @@ class Informer(Cache[T]):
         brief = isinstance(error, TooManyRequests) and self._failures < _BRIEF_FAILURES
         # Who handles errors also reports them.
         loud = fresh and self._on_error is None and not (isinstance(error, Gone) or brief)
+        normal = self._awaits_definition()
+        if normal:
+            loud = loud and self.error is None
         if loud:
             self._said_at = now
-        _log.log(
-            logging.WARNING if loud else logging.DEBUG, "%s%s", self._where, self._words(error)
-        )
+        level = (logging.INFO if normal else logging.WARNING) if loud else logging.DEBUG
+        _log.log(level, "%s%s", self._where, self._words(error))
         self.error = error
         if self._on_error is not None and not isinstance(error, Gone):
             self._on_error(error)
 
+    def _awaits_definition(self) -> bool:
+        """Whether the server lacks the kind, and its definition will be announced."""
+        return self.lacking and self.announces()
+
     def _words(self, error: KubeError) -> str:
+        if self._awaits_definition():
+            return f"{self.resource} is not defined; it is watched as soon as it is"
         if self.lacking:
             return f"the server has no {self.resource}: checking again every {LOOK_AGAIN_S:.0f} s"
         if isinstance(error, Forbidden):
@@ -273,7 +287,8 @@ class Informer(Cache[T]):
         named_s = self.error.retry_after_s if isinstance(self.error, ApiError) else None
         wait_s = max(PAUSE.wait(self._failures) / 1000, named_s or 0.0)
         if self.lacking and self._clock.monotonic() >= self._expected_until:
-            await self._sleep_until_announced(LOOK_AGAIN_S)
+            longest_s = ANNOUNCED_S if self.announces() else LOOK_AGAIN_S
+            await self._sleep_until_announced(longest_s)
         else:
             await self._clock.sleep(wait_s)
 
