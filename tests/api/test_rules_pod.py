@@ -108,3 +108,9 @@ def test_a_managed_pod_of_a_managed_owner_is_worth_a_warning() -> None:
     assert 1 == len(pod_warnings(pod(managed="true"), owned=True))
     assert [] == pod_warnings(pod(managed="true"), owned=False)
     assert [] == pod_warnings(pod(), owned=True)
+
+
+def test_the_admission_gates_of_a_stored_pod_must_be_well_formed_too() -> None:
+    old = pod({"admission_gated_by": "not a gate"}, GATED)
+    path = f"metadata.annotations[{PREFIX}admission-gated-by]"
+    assert {(path, "Invalid")} == said(pod_faults(old, old))

@@ -125,6 +125,7 @@ def common_update_faults(
     if elastic(obj, gates) != elastic(old, gates):
         path = annotation_path(ELASTIC_JOB)
         yield immutable(path, annotation(obj, ELASTIC_JOB), "after creation", "create it anew")
+    yield from gated_by_faults(obj, gates)
     yield from gated_by_update_faults(obj, old, gates)
 
 

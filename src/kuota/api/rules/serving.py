@@ -30,8 +30,8 @@ def serving_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[FieldE
     if elastic(obj, gates):
         message = f"{obj.get('kind')} cannot be elastic"
         yield forbidden(annotation_path(ELASTIC_JOB), message, "remove the annotation")
+    yield from gated_by_faults(obj, gates)
     if old is None:
-        yield from gated_by_faults(obj, gates)
         return
     idle = not ready_replicas(old)
     if queue_name(obj) != queue_name(old) and (not idle or not queue_name(obj)):

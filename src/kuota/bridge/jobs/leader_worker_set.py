@@ -15,7 +15,7 @@ from kuota.api.core import is_terminated
 from kuota.api.faults import FieldError, immutable, invalid
 from kuota.api.gates import Gate, Gates
 from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
-from kuota.api.rules.metadata import PREFIX, annotation, gated_by_faults, label
+from kuota.api.rules.metadata import PREFIX, annotation, label
 from kuota.api.rules.pod import ADMISSION_GATE, GROUP_TOTAL, MANAGED, SUSPENDING_PARENT
 from kuota.api.rules.report import child, integer, mapping, text, whole
 from kuota.api.rules.serving import replicas
@@ -103,8 +103,6 @@ class LeaderWorkerSet(ServingKind):
         if not 0 <= count <= MAX_REPLICAS:
             message = f"must be from 0 to {MAX_REPLICAS}, is {count}"
             yield invalid("spec.replicas", count, message)
-        if old is not None:
-            yield from gated_by_faults(job, gates)
         if gates.on(Gate.TopologyAwareScheduling):
             yield from self._topology_faults(job, gates)
 
