@@ -46,6 +46,12 @@ def test_v1beta2_waits_for_ready_pods_for_half_an_hour_without_blocking() -> Non
     assert found.block_admission is False
 
 
+def test_an_empty_list_of_frameworks_means_the_default() -> None:
+    cfg = load(V1BETA2 + "integrations: {frameworks: []}")
+    assert cfg.integrations is not None
+    assert ["batch/job"] == cfg.integrations.frameworks
+
+
 def test_the_off_switch_of_waiting_is_a_gate() -> None:
     cfg = load(V1BETA2)
     assert wait_for_pods_ready_enabled(cfg, Gates())

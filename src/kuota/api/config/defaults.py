@@ -96,7 +96,7 @@ def common_defaulted(cfg: Configuration, namespace: str) -> Configuration:
             cfg.client_connection or ClientConnection(), qps=300.0, burst=500
         ),
         admission_fair_sharing=fair and _filled(fair, usage_sampling_interval=Duration(5 * MINUTE)),
-        integrations=_filled(cfg.integrations or Integrations(), frameworks=[BATCH_JOB]),
+        integrations=_integrations(cfg.integrations or Integrations()),
         multi_kueue=_multi_kueue(cfg.multi_kueue or MultiKueue()),
         resources=_resources(cfg.resources),
     )
@@ -111,6 +111,11 @@ def wait_defaulted(wait: WaitForPodsReady, timeout: int, *, block: bool) -> Wait
         backoff_max_seconds=3600,
     )
     return replace(_filled(wait, recovery_timeout=wait.timeout), requeuing_strategy=requeuing)
+
+
+def _integrations(integrations: Integrations) -> Integrations:
+    # As in Kueue, an empty list of frameworks does not disable all of them.
+    return replace(integrations, frameworks=integrations.frameworks or [BATCH_JOB])
 
 
 def _filled(section: S, **defaults: Any) -> S:
