@@ -14,6 +14,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from click.testing import CliRunner
 
+from hang import HANG_S
+from kuota.cli import detached
 from kuota.cli.detached import failed_start
 from kuota.cli.main import main
 from kuota.engine.engine import Engine
@@ -60,6 +62,23 @@ def test_a_failed_detached_start_reports_its_error_once(tmp_path: Path) -> None:
     assert "Traceback\nMemoryError" == failed_start(state_dir, 0)
     state_dir.log.write_text("")
     assert f"the start failed; see {state_dir.log}" == failed_start(state_dir, 0)
+
+
+def test_an_interrupted_detached_start_leaves_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(state_dir: StateDir, process: subprocess.Popen[bytes], before: int) -> None:
+        started.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(detached, "await_ready", interrupted)
+    monkeypatch.setattr(sys, "argv", ["kuota", "up", "--state", str(tmp_path), "--detach"])
+    with pytest.raises(KeyboardInterrupt):
+        detached.start_detached(StateDir(tmp_path))
+    started[0].wait(HANG_S)
+    assert StateDir(tmp_path).running() is None
 
 
 def test_a_part_that_fails_while_it_runs_ends_it_and_is_named(

@@ -43,13 +43,17 @@ def start_detached(state_dir: StateDir) -> None:
             start_new_session=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
-    _await_ready(state_dir, process, before)
+    try:
+        await_ready(state_dir, process, before)
+    except KeyboardInterrupt:
+        process.terminate()  # Nobody would know that it runs.
+        raise
     click.echo(f"Kuota is running (pid {process.pid}); `kuota down` stops it")
     click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
     click.echo("  `kuota dashboard` opens the dashboard")
 
 
-def _await_ready(state_dir: StateDir, process: subprocess.Popen[bytes], before: int) -> None:
+def await_ready(state_dir: StateDir, process: subprocess.Popen[bytes], before: int) -> None:
     """Wait until the control plane is ready. Raises ClickException if it fails or takes too long.
 
     `before` is the size of its log before it was started.
