@@ -260,6 +260,8 @@ def test_an_unknown_protocol_is_rejected_with_those_that_are_known() -> None:
         for headers in (
             {"X-Stream-Protocol-Version": "v1.channel.k8s.io"},
             {"Upgrade": "h2c"},
+            {"Upgrade": "websocket", "Sec-WebSocket-Protocol": V5, "Sec-WebSocket-Key": "x"},
+            {"Upgrade": "websocket", "Sec-WebSocket-Protocol": V5, "Sec-WebSocket-Version": "1"},
         ):
             status = await client.status(path, **headers)
             assert (400, True) == (status["code"], "unable to upgrade" in status["message"])

@@ -15,7 +15,7 @@ from kuota.api.status import StatusError, bad_request, not_allowed
 
 from . import deletion, jsonpath, pods
 from .admission import Write
-from .bodies import duplicates, media_type, most_values, read_object
+from .bodies import check_json_values, duplicates, media_type, most_values, read_object
 from .columns import dig, mapped
 from .credentials import ServerTokens
 from .fairness import Turn
@@ -118,13 +118,15 @@ class Verbs:
         )
 
     def _patch(self, target: RequestTarget, request: Request) -> Response:
-        media = media_type(request.headers)
-        twice = duplicates(request.body, "") if self._checks(request) else []
+        media, body, twice = media_type(request.headers), request.body, []
+        if self._checks(request) and body.lstrip()[:1] in (b"{", b"["):
+            check_json_values(body, most_values(request.user, target.kind))
+            twice = duplicates(body, "")
         write = self._write(request, twice)
         force = request.flag("force")
         if force and media != APPLY_PATCH:
             raise bad_request("force is for apply patches only")
-        outcome = self._rest.patch(target, media, request.body, write, force=force)
+        outcome = self._rest.patch(target, media, body, write, force=force)
         return self._shown(target, outcome, request)
 
     def _delete(self, target: RequestTarget, request: Request) -> Response:

@@ -71,7 +71,10 @@ async def _on_websocket(
     socket = web.WebSocketResponse(
         protocols=(chosen,), max_msg_size=LARGEST_MESSAGE, compress=False, timeout=_CLOSE_S
     )
-    await socket.prepare(incoming)
+    try:
+        await socket.prepare(incoming)
+    except web.HTTPBadRequest as error:
+        raise bad_request(f"unable to upgrade: {(error.text or '')[:200]}") from None
     link = active(_WebSocketLink(socket))
     await link.attended(session.over_websocket(link, chosen))
     await socket.close()
