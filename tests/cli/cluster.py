@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from hang import HANG_S
 from kuota.api.base import Json, Key
@@ -222,12 +222,22 @@ class Cluster:
 
     def kuota(self, *args: str, stdin: str | None = None, code: int = 0, **env: str) -> str:
         """What `kuota` prints, in this process; with standard error where it is to fail."""
+        done = self._done(args, stdin, env)
+        assert code == done.exit_code, done.output
+        return done.output if code else done.stdout
+
+    def hints(self, *args: str) -> str:
+        """What `kuota` prints on standard error although it succeeds."""
+        done = self._done(args, None, {})
+        assert 0 == done.exit_code, done.output
+        return done.stderr
+
+    def _done(self, args: tuple[str, ...], stdin: str | None, env: dict[str, str]) -> Result:
         with chdir(self.folder):
             done = CliRunner().invoke(main, args, input=stdin, env=self.environment() | env)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
-        assert code == done.exit_code, done.output
-        return done.output if code else done.stdout
+        return done
 
     def environment(self) -> dict[str, str]:
         """Variables of a shell in which commands find this server, and no other."""

@@ -148,6 +148,13 @@ def test_workloads_are_listed_as_kueuectl_does(cluster: Cluster) -> None:
     assert "" == cluster.kuota("list", "wl", "-q", "other", *names)
 
 
+def test_jobs_that_are_not_queued_are_not_missed(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("train"))
+    assert "has no LocalQueue, so its jobs are not queued" in cluster.hints("list")
+    cluster.create(LOCAL_QUEUES, local_queue("research", "gpus"))
+    assert "LocalQueue" not in cluster.hints("list")
+
+
 def _failed_job(cluster: Cluster, name: str, ended: Json) -> None:
     """A Job whose only pod failed, as controllers and runner leave it."""
     made = cluster.create(JOBS, job(name))

@@ -57,7 +57,11 @@ def command(output: str, choice: Choice) -> None:
             return
         rows = msgspec.convert(found["items"], list[DeviceRow])
         if not rows:
-            click.echo("This machine has no GPUs; `kuota up --gpus N` simulates some.", err=True)
+            click.echo(
+                "Kuota found no GPUs. If `nvidia-smi` shows some, its log says why they cannot be "
+                "read; `kuota up --gpus N` simulates some.",
+                err=True,
+            )
             return
         _print(rows, output == "wide")
 

@@ -165,6 +165,9 @@ async def _show_workloads(session: Session, query: ListQuery, only: WorkloadFilt
         ]
 
     query.show(session, WORKLOADS, items, _HEADER, row, _OPTIONAL)
+    if not (found or queues.items or query.everywhere) and query.output in ("table", "wide"):
+        text = "This namespace has no LocalQueue, so its jobs are not queued: `kubectl get jobs`."
+        click.echo(text, err=True)
 
 
 async def _failed(session: Session, query: ListQuery, workloads: Sequence[Json]) -> Pods:

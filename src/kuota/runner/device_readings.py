@@ -23,11 +23,7 @@ class DeviceReading(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
 
 def readings(uuids: Iterable[str], nvml: Any = None) -> dict[str, DeviceReading]:
     """Return the readings of the devices that NVML knows. Takes some milliseconds per device."""
-    if nvml is None:
-        try:
-            nvml = importlib.import_module("pynvml")
-        except ImportError:
-            return {}
+    nvml = nvml or importlib.import_module("pynvml")
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detects the hardware of this machine: CPUs, memory, and NVIDIA devices by UUID.
 
-NVML is queried once, at start, through NVIDIA's Python binding. The binding is imported only then,
-so a machine without GPUs does not need it.
+NVML is queried once, at start, through NVIDIA's Python binding.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from .nvlinks import connected
 GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
 _PRETENDED = "GPU-pretend-"
+_CONTROL_FILE = "/dev/nvidiactl"
+"""Exists if the NVIDIA driver is loaded."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,17 +84,12 @@ def is_pretended(device: str) -> bool:
 
 def found_gpus(nvml: Any = None) -> Gpus:
     """The NVIDIA devices of the machine: whole GPUs, and the MIG instances of partitioned ones."""
-    if nvml is None:
-        try:
-            nvml = importlib.import_module("pynvml")
-        except ImportError:
-            if os.path.exists("/dev/nvidiactl"):
-                _log.warning("there are NVIDIA devices; install kuota[gpu] to offer them")
-            return Gpus()
+    nvml = nvml or importlib.import_module("pynvml")
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        _log.debug("no NVIDIA devices: %s", error)
+        if os.path.exists(_CONTROL_FILE):
+            _log.warning("this machine has NVIDIA devices that cannot be read: %s", error)
         return Gpus()
     try:
         return _listed(nvml)
