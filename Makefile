@@ -21,8 +21,9 @@ help:  ## list these commands
 test: $(DEV)  ## run all tests except slow ones; ARGS="tests/engine -k borrow" selects tests
 	$(BIN)/python -m pytest -n auto $(or $(ARGS),-m "not slow")
 
+# Slow tests mostly wait for processes and timers, so two of them share a core.
 test-slow: $(DEV)  ## run the slow tests; ARGS selects some
-	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+	$(BIN)/python -m pytest -n $$(( 2 * $$(nproc) )) -m slow $(ARGS)
 
 kube:  ## provide etcd, Kubernetes binaries, operators and Helm for test-kube; builds them once; OPERATORS="jobset lws" selects some
 	@$(MAKE) --no-print-directory -j2 kube-server kube-operators
