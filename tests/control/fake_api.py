@@ -53,6 +53,8 @@ class FakeApi(Client):
         self._revision = 100
         self._log: list[tuple[int, Resource, str, Json]] = []
         self._news = asyncio.Event()
+        self.page_s = 0.0
+        """How long the next page of a list takes. If it takes time, a page has one object."""
 
     # Short ways for stories
 
@@ -106,7 +108,11 @@ class FakeApi(Client):
     async def pages(
         self, resource: Resource, which: Selection, *, limit: int | None = None
     ) -> AsyncGenerator[Listing, None]:
-        yield await self.list(resource, which.namespace, label_selector=which.labels)
+        found = await self.list(resource, which.namespace, label_selector=which.labels)
+        yield found if not self.page_s else Listing([], found.revision)
+        for each in found.items if self.page_s else ():
+            yield Listing([each], found.revision)
+            await asyncio.sleep(self.page_s)
 
     async def watch(
         self,

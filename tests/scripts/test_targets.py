@@ -25,13 +25,15 @@ def commands(*arguments: str) -> str:
 
 def test_every_slow_test_is_left_to_test_slow() -> None:
     assert commands("test").endswith('-m pytest -n auto -m "not slow"\n')
-    assert commands("test-slow").endswith("-m pytest -n auto -m slow \n")
+    assert commands("test-slow").endswith("-m pytest -n $(( 2 * $(nproc) )) -m slow \n")
 
 
 def test_arguments_select_slow_tests_too() -> None:
     chosen = "tests/attack/test_kills.py -k whatever"
     assert commands("test", f"ARGS={chosen}").endswith(f"-m pytest -n auto {chosen}\n")
-    assert commands("test-slow", f"ARGS={chosen}").endswith(f"-m pytest -n auto -m slow {chosen}\n")
+    assert commands("test-slow", f"ARGS={chosen}").endswith(
+        f"-m pytest -n $(( 2 * $(nproc) )) -m slow {chosen}\n"
+    )
 
 
 def test_all_tests_run_before_a_change_goes_in() -> None:

@@ -59,12 +59,19 @@ class JobReconciler:
         self._clock = clock
         self._config = config
         self._finished: dict[JobKey, str] = {}
+        self._early: dict[GroupKind, set[JobKey]] = {}
+
+    def early(self, kind: GroupKind) -> set[JobKey]:
+        """Return and forget the jobs whose passes began before the jobs of the kind were known."""
+        return self._early.pop(kind, set())
 
     async def reconcile(self, at: JobKey) -> float | None:
         """Reconcile one job. Returns the seconds until the next pass, if any; raises RetryLater."""
         kind = self._config.kind(at.kind)
-        if kind is None or not self._cache.job_caches.known(at.kind):
-            # It is added again when the jobs of its kind are known.
+        if kind is None:
+            return None
+        if not self._cache.job_caches.known(at.kind):
+            self._early.setdefault(at.kind, set()).add(at)
             return None
         job = self._cache.job(at)
         if job is not None and kind.ancestors and controller_of(job) is not None:

@@ -290,14 +290,14 @@ class System:
         passes = self.instrument("job", reconciler.reconcile)
         async with asyncio.TaskGroup() as group:
             for kind in self.cache.job_caches.kinds():
-                group.create_task(self._add_owners(kind))
+                group.create_task(self._add_known(kind, reconciler))
             group.create_task(serve(self._jobs, passes, JOB_WORKERS, self._stuck_job))
 
-    async def _add_owners(self, kind: GroupKind) -> None:
+    async def _add_known(self, kind: GroupKind, reconciler: JobReconciler) -> None:
         """Reconcile the jobs of all Workloads once the jobs of this kind are known.
 
         A job that is not visible is not deleted: while its kind is unknown, neither the job nor its
-        Workloads are changed.
+        Workloads are changed. Passes over jobs that were seen before are repeated.
         """
         caches = self.cache.job_caches
         for informer in caches.required(kind):
@@ -305,6 +305,8 @@ class System:
         for job in self.cache.owning_jobs():
             if job.kind == kind:
                 self._jobs.add(job)
+        for job in reconciler.early(kind):
+            self._jobs.add(job)
         if kind in caches.parents():
             # Changes before all informers had synced were ignored.
             for key in list(caches.informers[kind].keys()):
