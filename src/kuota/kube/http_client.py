@@ -25,8 +25,6 @@ rarely sent on a connection that the server is closing."""
 STREAM_INTERVAL_S = 0.02
 """The shortest interval between two chunks of a stream. Under load, a chunk then contains several
 watch events. Processing them together costs much less CPU time than a wakeup for each."""
-LONGEST_STREAM_INTERVAL_S = 0.08
-"""The interval while every chunk is followed by the next at once."""
 _UNAUTHORIZED = 401
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/:._-]*")
@@ -83,12 +81,9 @@ class HttpTransport:
             if answer.status >= 300:
                 body = await answer.line.body()
                 raise response_error(answer.status, answer.headers, body)
-            interval_s = STREAM_INTERVAL_S
             while chunk := await answer.line.chunk():
                 yield chunk
-                await asyncio.sleep(interval_s)
-                longer_s = min(2 * interval_s, LONGEST_STREAM_INTERVAL_S)
-                interval_s = longer_s if answer.line.has_data else STREAM_INTERVAL_S
+                await asyncio.sleep(STREAM_INTERVAL_S)
         except OSError as error:
             raise self._unreachable(request, error) from error
         finally:

@@ -54,11 +54,6 @@ class HttpConnection(asyncio.Protocol):
         """Whether another request may be sent."""
         return self._complete and self._failure is None and not self.closed.done()
 
-    @property
-    def has_data(self) -> bool:
-        """Whether `chunk` returns body bytes at once."""
-        return bool(self._received)
-
     def start(self, request: bytes, timeout_s: float | None, *, per_read: bool = False) -> None:
         """Send a request. `timeout_s` limits the whole exchange or, if `per_read`, each read."""
         self._reset(self._loop.time(), timeout_s, per_read=per_read)
