@@ -73,7 +73,7 @@ ATOMIC = {
 }
 """A lock is taken, or taking it raises: no caller can fail after it was taken."""
 
-SHARED = "control.effects.Sender._patch#1"
+SHARED = "control.effects.EffectSender._patch#1"
 """Where all controllers write: it also fails at later times, so that each of them is met."""
 
 FAILURES = [
