@@ -297,20 +297,15 @@ class System:
         """Reconcile the jobs of all Workloads once the jobs of this kind are known.
 
         A job that is not visible is not deleted: while its kind is unknown, neither the job nor its
-        Workloads are changed. Passes over jobs that were seen before are repeated.
+        Workloads are changed. Passes that began before are repeated.
         """
-        caches = self.cache.job_caches
-        for informer in caches.required(kind):
+        for informer in self.cache.job_caches.required(kind):
             await informer.synced.wait()
         for job in self.cache.owning_jobs():
             if job.kind == kind:
                 self._jobs.add(job)
         for job in reconciler.early(kind):
             self._jobs.add(job)
-        if kind in caches.parents():
-            # Changes before all informers had synced were ignored.
-            for key in list(caches.informers[kind].keys()):
-                self._jobs.add(JobKey(kind, key))
 
     def _stuck_job(self, job: JobKey, error: Exception) -> None:
         kind = self.lifecycle.registry.kind(job.kind)

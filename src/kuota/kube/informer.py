@@ -245,9 +245,9 @@ class Informer(Cache[T]):
         """Record and log why the cache may be stale: first as a warning, then only periodically."""
         now = self._clock.monotonic()
         fresh = self.error is None or now - self._said_at >= REMIND_S
-        # A server that has just started, or that knows a kind since a moment ago, answers 429.
+        # A server that has just started, or has just learned of a kind, answers 429.
         brief = isinstance(error, TooManyRequests) and self._failures < _BRIEF_FAILURES
-        # Who handles errors also reports them.
+        # Whoever handles errors also reports them.
         loud = fresh and self._on_error is None and not (isinstance(error, Gone) or brief)
         normal = self._awaits_definition()
         if normal:
