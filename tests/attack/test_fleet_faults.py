@@ -218,24 +218,29 @@ def _end(job: dict[str, Any]) -> str:
 
 
 def cut_power(machine: Machine) -> None:
-    """Kill the control plane and everything that it runs, with SIGKILL."""
-    doomed = [pid for pid in _pids() if _names(pid, str(machine.state).encode())]
+    """Kill the control plane and everything that it runs, so that nobody sees another one die."""
+    doomed = [machine.pid(), *_processes(str(machine.state).encode())]
+    _signal(signal.SIGSTOP, doomed)
     machine.kill()
-    for pid in doomed:
+    _signal(signal.SIGKILL, doomed[1:])
+
+
+def _signal(number: int, pids: list[int]) -> None:
+    for pid in pids:
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
 
 
-def _pids() -> Iterator[int]:
-    return (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-
-
-def _names(pid: int, folder: bytes) -> bool:
-    """Whether a process was started with the folder in its arguments or its environment."""
-    with suppress(OSError):
-        texts = [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
-        return any(folder + b"/" in text or folder + b"\0" in text for text in texts)
-    return False
+def _processes(folder: bytes) -> Iterator[int]:
+    """Processes that were started with the folder in their arguments or environment, and shims."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            texts = [(path / name).read_bytes() for name in ("cmdline", "environ")]
+            if any(folder + b"/" in text or folder + b"\0" in text for text in texts):
+                yield int(path.name)
+                parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+                if b"kuota.runner.shim" in Path(f"/proc/{parent}/cmdline").read_bytes():
+                    yield int(parent)
 
 
 @pytest.mark.slow
