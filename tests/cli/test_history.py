@@ -50,7 +50,7 @@ def server(cluster: Cluster, tmp_path: Path) -> Cluster:
     jobs = record("vision", 1, preempted=True), record("speech", 2)
     file.write(*jobs, progress=RecordingProgress("1", NOW))
     file.close()
-    cluster.api.extensions.append(HistoryExtension(path, lambda: NOW))
+    cluster.api.extensions.append(HistoryExtension(path, lambda: NOW, cluster.api.roles))
     return cluster
 
 

@@ -128,7 +128,7 @@ async def _recorded(file: SqliteFile, workload: str) -> bool:
 
     def found() -> bool:
         with HistoryReader(file) as reader:
-            jobs, idle = reader.jobs(0.0, _TEAM), reader.idle(0.0, 1e12)
+            jobs, idle = reader.jobs(0.0, (_TEAM,)), reader.idle(0.0, 1e12)
         users = {each.user for each in jobs if each.workload == workload and each.runs}
         spans = [each for each in idle if each.until > each.since]
         return users == {"hanna"} and [workload] == [each.workload for each in spans]

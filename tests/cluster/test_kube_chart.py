@@ -25,7 +25,6 @@ _FEATURES = (
 _TEXTS = {
     "dashboard.proxy.caSecret": "proxy-ca",
     "dashboard.proxy.names": "proxy",
-    "dashboard.history.existingSecret": "readers",
     "deviceMetrics.dcgmExporter": "http://dcgm.gpus:9400/metrics",
     "deviceMetrics.prometheus": "http://prometheus:9090",
     "deviceMetrics.prometheusSelector": 'job="dcgm"',

@@ -11,21 +11,26 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cluster.aggregation import api_service, service
 from cluster.controllers import controllers, electing
 from cluster.kube_server import KubeServer, free_port
 from cluster.stage import Stage, StageRunner
+from cluster.test_kube_dashboard import put, token
 from cluster.test_kube_served import available_group, ensured, eventually, may
 from control.objects import job
+from controller.dashboards import cluster_dashboard
 from kuota.api.base import Json, Key
 from kuota.history import api
 from kuota.history.address import SqliteFile
 from kuota.history.connection import HistoryUnavailable
 from kuota.history.database import read
+from kuota.install.dashboard import dashboard_rules
 from kuota.install.rbac import history_roles
 from kuota.install.settings import Settings
 from kuota.kube.client import Client
+from kuota.kube.config import KubeconfigUser, Secret
 from kuota.kube.errors import Forbidden
 from kuota.kube.resources import JOBS, SERVICES, Resource
 from kuota.webhook.injection import API_SERVICES
@@ -71,6 +76,7 @@ def test_accounts_agree_with_the_truth_after_kills_and_changes_of_the_leader(
                 used = account["resources"]["cpu"]["hours"] * 3600
                 assert sum(truth.values()) == pytest.approx(used, abs=1e-6)
                 await _read_by_members(kube, admin, space)
+                await _shown_by_the_dashboard(kube, admin, space)
             finally:
                 await admin.delete(API_SERVICES, Key("", f"{api.VERSION}.{api.GROUP}"))
 
@@ -109,6 +115,28 @@ async def _served(admin: Client, space: str, port: int) -> None:
 async def _recorded(admin: Client, space: str, names: set[str]) -> bool:
     found = await admin.fetch(api.path(api.Report.JOBS, space))
     return names == {each["job"] for each in found["items"] if each.get("outcome") == "Succeeded"}
+
+
+async def _shown_by_the_dashboard(kube: KubeServer, admin: Client, space: str) -> None:
+    """The dashboard reads the history through the API server, and so without its volume."""
+    viewer, server = await token(admin, space, "viewer"), await token(admin, space, "server")
+    rules = dashboard_rules(actions=False)
+    await put(admin, _ROLES, "history-dashboard", rules=rules)
+    for resource, kind, role, account, namespace in (
+        (_BINDINGS, "ClusterRole", "history-dashboard", "server", ""),
+        (_SPACE_BINDINGS, "Role", "lists-workloads", "viewer", space),
+    ):
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": space}
+        ref = {"apiGroup": _RBAC, "kind": kind, "name": role}
+        name = f"history-{account}"
+        await put(admin, resource, name, namespace, roleRef=ref, subjects=[subject])
+    own = replace(kube.connection(), user=KubeconfigUser(token=Secret(server)))
+    async with cluster_dashboard(own) as dashboard, dashboard.browser(viewer) as browser:
+        for report, expected in (("history", "j0"), ("usage", space), ("teams", space)):
+            async with browser.get(dashboard.url(f"api/{report}")) as response:
+                assert (200, True) == (response.status, expected in await response.text())
+        async with browser.get(dashboard.url("api/usage?namespace=default")) as response:
+            assert 403 == response.status
 
 
 async def _read_by_members(kube: KubeServer, admin: Client, space: str) -> None:

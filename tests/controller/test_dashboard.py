@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -13,6 +14,7 @@ import trustme
 from controller.dashboards import TRUSTING, ClusterDashboard, cluster_dashboard
 from dashboard.events import put_queues, put_workload
 from dashboard.pods import log, put_pod
+from dashboard.recorded import write_history
 from dashboard.served import Served, serving
 from kuota.api.base import Key
 from kuota.controller.dashboard import ClusterAccess
@@ -28,6 +30,8 @@ ANN = {"X-Remote-User": "ann", "X-Remote-Group": "vision"}
 def telling(
     story: Callable[[ClusterDashboard, Served], Awaitable[None]],
     wanted: DashboardSettings | None = None,
+    *,
+    history: str = "",
 ) -> None:
     """Run a story with a dashboard in front of the embedded server."""
 
@@ -38,7 +42,7 @@ def telling(
         async with cluster_dashboard(connection, wanted) as dashboard:
             await story(dashboard, served)
 
-    serving(work, logs=log)
+    serving(work, logs=log, history=history)
 
 
 def presenting(authority: trustme.CA, name: str) -> ssl.SSLContext:
@@ -86,6 +90,30 @@ def test_a_member_sees_the_workloads_of_the_team() -> None:
             assert "secret" in await dashboard.first_event(browser, "view=workloads")
 
     telling(story)
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_the_history_is_read_through_the_api_server(proxied: bool, tmp_path: Path) -> None:
+    authority, file = trustme.CA(), str(tmp_path / "history.db")
+    write_history(file)
+    wanted = DashboardSettings(proxy_authority=authority.cert_pem.bytes().decode())
+    tls = presenting(authority, "proxy") if proxied else TRUSTING
+    token, headers = ("", ANN) if proxied else ("ann-token", {})
+
+    async def story(dashboard: ClusterDashboard, served: Served) -> None:
+        await put_queues(served)
+        async with dashboard.browser(token, tls) as browser:
+            for report in ("history", "usage?by=user", "waste", "teams"):
+                async with browser.get(dashboard.url(f"api/{report}"), headers=headers) as found:
+                    assert 200 == found.status, await found.text()
+                    text = await found.text()
+                assert "vision" in text or "ann" in text, report
+                assert not any(word in text for word in ("speech", "bob")), report
+            url = dashboard.url("api/history?namespace=speech")
+            async with browser.get(url, headers=headers) as found:
+                assert 403 == found.status
+
+    telling(story, wanted, history=file)
 
 
 def test_headers_of_callers_without_a_trusted_certificate_are_ignored() -> None:

@@ -92,6 +92,25 @@ def test_reading_requires_permission_to_list_workloads(file: SqliteFile) -> None
     assert 401 == status
 
 
+def test_every_namespace_of_a_report_is_reviewed(file: SqliteFile) -> None:
+    series = f"{api.PREFIX}/{api.VERSION}/series"
+    own, both, everything = asyncio.run(
+        asked(
+            file,
+            f"{series}?namespaces=vision&step=3600&until=1970-01-01T02:00:00Z",
+            f"{series}?namespaces=vision,speech",
+            f"{series}?namespaces=",
+        )
+    )
+    ((team,), (gpu,)) = own[1]["items"], own[1]["items"][0]["resources"]
+    assert "vision" == team["team"]
+    assert 2.0 == pytest.approx(sum(gpu["hours"]))
+    assert [200, 403, 403] == [own[0], both[0], everything[0]]
+    path = f"{api.PREFIX}/{api.VERSION}/namespaces/vision/jobs"
+    mine, hidden = asyncio.run(asked(file, f"{path}?uid=vision", f"{path}?uid=speech"))
+    assert (1, []) == (len(mine[1]["items"][0]["runs"]), hidden[1]["items"])
+
+
 def test_the_reports_of_one_user_take_turns(
     file: SqliteFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from kuota.server.requests import ADMINS, User
 from kuota.server.store import Store
 from kuota.server.tokens import EVERYBODY, TokenFile, Tokens
 from kuota.up.dashboard import machine_dashboard
+from kuota.up.history_extension import HistoryExtension
 from kuota.up.local import local_client
 
 TOKENS = {
@@ -91,9 +93,10 @@ def serving(
         for team in ("vision", "speech"):
             labels = {"kuota.dev/team": team}
             store.create("namespaces", {"metadata": {"name": team, "labels": labels}})
-        found = machine_dashboard(
-            api, history=SqliteFile(history) if history else None, actions=actions
-        )
+        if history:
+            file = SqliteFile(history)
+            api.extensions.append(HistoryExtension(file, time.time, api.roles))
+        found = machine_dashboard(api, actions=actions)
         http.mount("/dashboard", found.dashboard.answer)
         try:
             port = await http.listen()

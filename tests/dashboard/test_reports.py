@@ -9,13 +9,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from dashboard.events import put_queues
+from dashboard.events import put_queues, put_workload
 from dashboard.pods import log, put_pod
+from dashboard.recorded import write_history
 from dashboard.served import TOKENS, Served, bearer, serving
 from kuota.api.base import Key
 from kuota.history.address import SqliteFile
-from kuota.history.database import HistoryWriter, RecordingProgress
-from kuota.history.records import PREEMPTED, JobRecord, Run
+from kuota.history.database import HistoryWriter
 from kuota.history.turns import ReportTurns
 from kuota.kube.resources import NAMESPACES
 from kuota.server.requests import User
@@ -86,12 +86,13 @@ def test_a_followed_log_ends_when_the_namespace_changes_hands(
 READABLE = (
     *("history", "usage", "usage?by=user", "waste", "teams"),
     *("history?namespace=vision", "waste?namespace=vision"),
+    *("history?namespaces=speech", "teams?namespaces=vision,speech"),
 )
 
 
 def test_reports_contain_the_jobs_of_readable_namespaces(tmp_path: Path) -> None:
     file = str(tmp_path / "history.db")
-    _write_history(file)
+    write_history(file)
 
     async def work(served: Served) -> None:
         await put_queues(served)
@@ -130,7 +131,7 @@ def test_reports_contain_the_jobs_of_readable_namespaces(tmp_path: Path) -> None
 )
 def test_a_wrong_parameter_is_a_bad_request(path: str, tmp_path: Path) -> None:
     file = str(tmp_path / "history.db")
-    _write_history(file)
+    write_history(file)
 
     async def work(served: Served) -> None:
         async with (
@@ -147,7 +148,7 @@ def test_a_period_with_too_many_changes_is_refused_with_a_remedy(
 ) -> None:
     monkeypatch.setattr("kuota.history.waste.MOST_MOMENTS", 1)
     file = str(tmp_path / "history.db")
-    _write_history(file)
+    write_history(file)
 
     async def work(served: Served) -> None:
         async with (
@@ -181,18 +182,6 @@ def test_no_report_is_readable_without_signing_in(tmp_path: Path) -> None:
     serving(work, TokenFile(tokens), history=str(tmp_path / "history.db"))
 
 
-def _write_history(file: str) -> None:
-    history = HistoryWriter(SqliteFile(file))
-    run = Run(1000.0, 1000.0, "cq", {"a100": {"nvidia.com/gpu": 1}}, 4600.0, PREEMPTED)
-    named = "job-train", "Job", "train"
-    records = [
-        JobRecord(f"uid-{team}", team, *named, f"{team}-queue", user, 1000.0, (run,))
-        for team, user in (("vision", "ann"), ("speech", "bob"))
-    ]
-    history.write(*records, progress=RecordingProgress("1", 2000.0))
-    history.close()
-
-
 def test_service_accounts_and_their_user_take_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +202,35 @@ def test_service_accounts_and_their_user_take_turns(
 
     serving(work, Tokens([("robot-token", robot)]), history=file)
     assert {"ann"} == users
+
+
+def test_the_timeline_of_a_workload_contains_its_past(tmp_path: Path) -> None:
+    file = str(tmp_path / "history.db")
+
+    async def work(served: Served) -> None:
+        await put_queues(served)
+        workload = await put_workload(served, "vision", "train")
+        write_history(file, vision=workload["metadata"]["uid"])
+        async with served.browser("ann-token") as ann:
+            url = served.url("api/stream?view=workload&namespace=vision&name=train")
+            async with ann.get(url, headers={"Accept": "text/event-stream"}) as response:
+                text = (await response.content.readuntil(b"\n\n")).decode()
+        assert "1970-01-01T01:16:40Z" in text  # It was preempted then.
+
+    serving(work, history=file)
+
+
+def test_who_may_read_no_namespace_is_told_so(tmp_path: Path) -> None:
+    file = str(tmp_path / "history.db")
+    write_history(file)
+
+    async def work(served: Served) -> None:
+        async with aiohttp.ClientSession(headers=bearer("nobody")) as session:
+            for path in ("history", "usage?namespaces=vision", "waste", "teams"):
+                async with session.get(served.url(f"api/{path}")) as response:
+                    assert (403, True) == (response.status, "may not" in await response.text())
+
+    serving(work, Tokens([("nobody", User("carl", (EVERYBODY,)))]), history=file)
 
 
 def test_without_a_history_the_reason_is_given() -> None:

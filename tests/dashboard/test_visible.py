@@ -32,6 +32,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
 from kuota.history.accounts import Period
 from kuota.history.records import JobRecord
+from kuota.history.series import series_report
 from kuota.kube.resources import key_of
 from kuota.view.devices import DeviceRow
 from kuota.view.observed import ObservedState
@@ -220,13 +221,14 @@ class World:
         rows = [workload_row(each, observed) for each in self.workloads]
         meta, pending = queue_meta(observed, "cq"), [key_of(each) for each in self.workloads]
         assert meta is not None
+        recorded = series_report(self.records, Period(0, 100), 10)
         return [
             visible(tree_model(observed), _mine),
             visible_queue(meta, pending, _mine, _mine),
             visible(WorkloadsModel(rows=rows), _mine),
             visible(topology_model(observed), _mine),
             visible(nodes_model(observed, self.devices), _mine),
-            visible(teams_model(self.records, Period(0, 100), 10, current_teams(observed)), _mine),
+            visible(teams_model(recorded, current_teams(observed)), _mine),
             [visible(each, _mine) for each in rows],
             [visible(self.details(each), _mine) for each in self.workloads],
         ]

@@ -14,6 +14,7 @@ from kuota.api.core import AUTHOR
 from kuota.dashboard.models.rows import workload_row
 from kuota.dashboard.models.workload import workload_model
 from kuota.dashboard.shapes import ActionName, Ref, TimelineStep, WorkloadModel, WorkloadRow
+from kuota.history.job_rows import detailed_row
 from kuota.history.records import JobRecord, recorded
 from kuota.kube.resources import CORE_EVENTS
 from kuota.view.observed import ObservedState
@@ -30,7 +31,8 @@ def _row(stage: Stage, name: str) -> WorkloadRow:
 def _model(stage: Stage, name: str, record: JobRecord | None = None) -> WorkloadModel:
     events = stage.api.all(CORE_EVENTS)
     observed = observed_of(stage.api)
-    return workload_model(stage.workload(name), observed, events=events, record=record)
+    past = None if record is None else detailed_row(record, stage.clock.now().timestamp())
+    return workload_model(stage.workload(name), observed, events=events, past=past)
 
 
 def _recorded(stage: Stage, name: str, known: JobRecord | None = None) -> JobRecord:

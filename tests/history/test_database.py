@@ -46,8 +46,8 @@ def test_a_report_contains_all_workloads_of_a_job(address: Address) -> None:
     with HistoryWriter(address) as writer:
         writer.write(*slices, progress=RecordingProgress("1", 0.0))
     with HistoryReader(address) as reader:
-        assert {"a", "b"} == {each.uid for each in reader.jobs(15.0, "team")}
-        assert [] == reader.jobs(0.0, "other")
+        assert {"a", "b"} == {each.uid for each in reader.jobs(15.0, ("team",))}
+        assert [] == reader.jobs(0.0, ("other",))
         assert 3 == len(reader.jobs(0.0, None))
 
 
@@ -79,7 +79,7 @@ def test_records_of_jobs_that_ended_long_ago_are_deleted(address: Address) -> No
     with HistoryWriter(address) as writer, HistoryReader(address) as reader:
         writer.write(record("a", 10.0), record("b"), progress=RecordingProgress("1", 0.0))
         writer.prune(10.0)
-        assert 2 == len(reader.jobs(0.0, "team"))
+        assert 2 == len(reader.jobs(0.0, ("team",)))
         writer.prune(10.5)
         assert ["b"] == [each.uid for each in reader.jobs(0.0, None)]
 
@@ -113,7 +113,7 @@ def test_a_file_of_the_first_version_is_converted(tmp_path: Path) -> None:
         assert RecordingProgress("41", 5.0) == writer.progress
         writer.write(record("b", 11.0), progress=RecordingProgress("42", 6.0))
     with HistoryReader(SqliteFile(path)) as reader:
-        assert {"a", "b"} == {each.uid for each in reader.jobs(0.0, "team")}
+        assert {"a", "b"} == {each.uid for each in reader.jobs(0.0, ("team",))}
 
 
 def test_a_database_that_cannot_be_used_is_reported(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from control.test_pods import CONFIG, pod, run
 from history.test_recorder import HIGH, Recording
 from kuota.api.base import Json, Key
 from kuota.api.rules.metadata import ELASTIC_JOB
-from kuota.dashboard.models.teams import CurrentTeams, teams_model
 from kuota.history.accounts import By, Period, merged, usage
 from kuota.history.address import SqliteFile
 from kuota.history.charges import ChargePeriod, charges
 from kuota.history.records import RESIZED, JobRecord, overlap_ms
+from kuota.history.series import series_report
 from kuota.kube.resources import JOBS, PODS, WORKLOADS
 
 GATES = {"ElasticJobsViaWorkloadSlices": True, "PartialAdmission": True}
@@ -203,7 +203,7 @@ def _add_up(records: list[JobRecord], now: float) -> None:
     }  # fmt: skip
     exact = sum(Fraction(e.resource_seconds) for e in charges(records, period, ChargePeriod.DAY))
     sums.add(round(float(exact / 3600), 9))
-    (team,) = teams_model(records, period, 3600, CurrentTeams()).teams
+    (team,) = series_report(records, period, 3600).items
     sums.add(round(sum(sum(each.hours) for each in team.resources), 9))
     assert 1 == len(sums), sums
     (account,) = usage(records, By.TEAM, period)

@@ -97,7 +97,6 @@ def test_values_switch_off_and_on_what_settings_do(tmp_path: Path) -> None:
 _DASHBOARD = {"dashboard.enabled": "true"}
 _PROXY = {"dashboard.proxy.caSecret": "proxy-ca"}
 _NAMES = {"dashboard.proxy.names": "front,back"}
-_PAST = {"dashboard.history.existingSecret": "readers"}
 _ACTIONS = {"dashboard.actions": "true"}
 _HISTORY = {"history.enabled": "true"}
 _EXPORTER = {"deviceMetrics.dcgmExporter": "http://dcgm.gpus:9400/metrics"}
@@ -110,7 +109,7 @@ CHOICES: dict[str, dict[str, str]] = {
     "dashboard-actions": _DASHBOARD | _ACTIONS,
     "dashboard-proxy": _DASHBOARD | _PROXY,
     "dashboard-proxy-actions": _DASHBOARD | _PROXY | _NAMES | _ACTIONS,
-    "dashboard-history": _DASHBOARD | _PAST | {"networkPolicy.enabled": "false"},
+    "dashboard-open": _DASHBOARD | {"networkPolicy.enabled": "false"},
     "history-volume": _HISTORY | {"history.persistence.size": "5Gi"},
     "history-class": _HISTORY | {"history.persistence.storageClassName": "fast"},
     "history-claim": _HISTORY | {"history.persistence.existingClaim": "records"},

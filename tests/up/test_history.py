@@ -38,7 +38,7 @@ def api(tmp_path: Path) -> Iterator[Local]:
         file.write(record, progress=RecordingProgress("1", 0.0))
     file.close()
     local = Local()
-    local.api.extensions.append(HistoryExtension(path, lambda: 10_000.0))
+    local.api.extensions.append(HistoryExtension(path, lambda: 10_000.0, local.api.roles))
     for team in ("vision", "speech"):
         local.ask("POST", "/api/v1/namespaces", namespace(team, team))
     yield local
@@ -53,6 +53,37 @@ def test_members_read_the_history_of_their_own_namespace_only(api: Local) -> Non
     for hidden in ("namespaces/speech/jobs", "namespaces/speech/usage", "jobs", "usage"):
         assert 403 == api.refusal("GET", f"{ROOT}/{hidden}", user=ANN)["code"]
     assert 2 == len(api.ask("GET", f"{ROOT}/jobs")["items"])
+
+
+BOTH = User("ben", ("vision", "speech", "system:authenticated"))
+
+
+def test_a_report_about_several_namespaces_needs_permission_for_each(api: Local) -> None:
+    both = {"namespaces": "vision,speech", "by": "user"}
+    (account,) = api.ask("GET", f"{ROOT}/usage", user=BOTH, **both)["items"]
+    assert ("ann", 2, 4.0) == (
+        account["group"],
+        account["jobs"],
+        account["resources"][GPU]["hours"],
+    )
+    for report in ("usage", "jobs", "waste", "series", "charges"):
+        refused = api.refusal("GET", f"{ROOT}/{report}", user=ANN, **both)
+        assert (403, True) == (refused["code"], "speech" in refused["message"])
+    for nothing in ("", ","):
+        assert 403 == api.refusal("GET", f"{ROOT}/jobs", user=BOTH, namespaces=nothing)["code"]
+
+
+def test_a_workload_is_selected_with_its_runs_within_the_namespace_only(api: Local) -> None:
+    path = f"{ROOT}/namespaces/vision/jobs"
+    (found,) = api.ask("GET", path, user=ANN, uid="vision")["items"]
+    (run,) = found["runs"]
+    times = "1970-01-01T00:16:40Z", "1970-01-01T01:16:40Z"
+    assert (*times, "Finished", "cq") == (
+        *(run["started"], run["ended"]),
+        *(run["ending"], run["clusterQueue"]),
+    )
+    for hidden in ("speech", "absent"):
+        assert [] == api.ask("GET", path, user=ANN, uid=hidden)["items"]
 
 
 @pytest.mark.parametrize("path", ["", "/jobs/x", "/namespaces/vision", "/namespaces//x/jobs"])

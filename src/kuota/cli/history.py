@@ -10,8 +10,8 @@ import click
 
 from kuota.api.base import Json
 from kuota.api.device_resources import is_device
-from kuota.history.api import MOST_JOBS, Report, path
-from kuota.kube.errors import NotFound
+from kuota.history.api import MOST_JOBS, Report
+from kuota.history.client import NoHistory, read_report
 from kuota.view.live import moment, span
 
 from .amounts import Integer
@@ -100,15 +100,11 @@ async def read(
     session: Session, report: Report, everywhere: bool, query: dict[str, str]
 ) -> dict[str, Any]:
     """Return a report of the server. Raises ClickException if it keeps no history."""
-    namespace = None if everywhere else session.namespace
+    namespaces = None if everywhere else [session.namespace]
     try:
-        found: dict[str, Any] = await session.client.fetch(path(report, namespace), query)
-    except NotFound:
-        raise click.ClickException(
-            "this server keeps no history; on a cluster, install it with history.enabled=true "
-            "(docs/history.md)"
-        ) from None
-    return found
+        return await read_report(session.client, report, namespaces, query)
+    except NoHistory as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _print(found: Json, output: str, everywhere: bool, where: str) -> None:

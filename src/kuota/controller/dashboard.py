@@ -117,10 +117,8 @@ class DashboardPart:
                 new_state=lambda: ObservedState(scheduling),
                 server="cluster",
                 recheck_s=RECHECK_S,
-                history=settings.dashboard.history,
                 proxy_user=lambda request: proxied_user(proxy, request),
                 actions=settings.dashboard.actions,
-                wall_clock=lambda: self._clock.now().timestamp(),
             )
         )
         tls = certificates.context(settings.config)

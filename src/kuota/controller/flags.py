@@ -96,14 +96,12 @@ class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `proxy_authority` (PEM) signs the client certificates of trusted authenticating proxies, whose
     common name must be one of `proxy_names` if there are any. Without it, no proxy is trusted.
-    `history` is the database of the part `history`, if the dashboard can reach it.
     """
 
     address: Address = Address("", DASHBOARD_PORT)
     actions: bool = False
     proxy_authority: str = ""
     proxy_names: tuple[str, ...] = ()
-    history: Database | None = None
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +167,7 @@ def settings(
         reached = chosen_connection(flags.kubeconfig, environ, account)
     except ConfigError as error:
         faults.append(str(error))
-    dashboard = _dashboard(flags, parts, faults)
+    dashboard = _dashboard(flags, faults)
     sources = DeviceSources(flags.dcgm_exporter, flags.dcgm_prometheus, flags.dcgm_selector)
     faults += [f"--dcgm-exporter, --dcgm-prometheus: {each}" for each in sources.faults()]
     if flags.plain_metrics:
@@ -199,11 +197,6 @@ def _history(text: str, parts: Parts, faults: list[str]) -> Database | None:
         faults.append("--parts: history runs in a process of its own; use --parts=history")
     if not text:
         faults.append("--history-database: --parts=history needs a file or a database")
-    return _database(text, faults)
-
-
-def _database(text: str, faults: list[str]) -> Database | None:
-    """Return the address of a database; None if there is none."""
     try:
         return database(text) if text else None
     except InvalidAddress as error:
@@ -251,7 +244,7 @@ def _configuration(flags: Flags, account: Path, faults: list[str]) -> tuple[Conf
     return config, gates
 
 
-def _dashboard(flags: Flags, parts: Parts, faults: list[str]) -> DashboardSettings:
+def _dashboard(flags: Flags, faults: list[str]) -> DashboardSettings:
     at, authority = Address("", DASHBOARD_PORT), ""
     try:
         at = address(flags.dashboard_address) or at
@@ -266,7 +259,6 @@ def _dashboard(flags: Flags, parts: Parts, faults: list[str]) -> DashboardSettin
         actions=flags.dashboard_actions,
         proxy_authority=authority,
         proxy_names=tuple(filter(None, flags.dashboard_proxy_names.split(","))),
-        history=_database(flags.history_database, faults) if Part.DASHBOARD in parts else None,
     )
 
 

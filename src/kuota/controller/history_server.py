@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 
 from aiohttp import web
 
@@ -13,8 +12,7 @@ from kuota.api.faults import Invalid
 from kuota.history import api
 from kuota.history.address import Address
 from kuota.history.connection import HistoryUnavailable
-from kuota.history.reports import ReportTooLarge, report
-from kuota.history.turns import ReportTurns
+from kuota.history.reports import HistoryReports, ReportTooLarge
 from kuota.kube.access import AccessRequest, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -23,7 +21,7 @@ from kuota.visibility.aggregated import AggregatedServer, forbidden
 from kuota.visibility.documents import ApiGroup, GroupDocuments, ServedResource, object_schema
 from kuota.visibility.responses import ApiResponse, failure, method_not_allowed
 
-_WORDS = ("since", "until", "by", "limit", "every")
+_WORDS = ("namespaces", "since", "until", "by", "limit", "every", "step", "job", "user", "uid")
 
 
 def _schemas(ref: Callable[[str], str]) -> Json:
@@ -49,36 +47,28 @@ class HistoryServer(AggregatedServer):
 
     def __init__(self, address: Address, client: Client, clock: Clock) -> None:
         super().__init__(client, clock)
-        self._address = address
         self._documents = GroupDocuments((GROUP,))
-        self._turns = ReportTurns()
+        self._reports = HistoryReports(address, lambda: clock.now().timestamp())
 
     async def respond(
         self, user: UserInfo, request: web.BaseRequest, path: str
     ) -> ApiResponse | web.StreamResponse:
-        place = api.parse_path(path)
-        access = _access(request, place)
-        if not await self.allows(user, access):
-            return forbidden(user, access)
+        query = dict(request.query)
+        place = api.parse_scope(path, query)
+        for access in _needed(request, place):
+            if not await self.allows(user, access):
+                return forbidden(user, access)
         refused = method_not_allowed(request.method)
         if refused is not None:
             return refused
         if place is None:
             return self._document(path, request.headers.get("Accept", ""))
-        return await self._report(user, place, dict(request.query))
-
-    async def _report(
-        self, user: UserInfo, place: api.ReportScope, query: dict[str, str]
-    ) -> ApiResponse:
         try:
-            question = api.parse_query(query, self._clock.now().timestamp())
+            return ApiResponse(
+                status=200, body=await self._reports.document(user.name, place, query)
+            )
         except Invalid as error:
             return failure(400, "BadRequest", str(error))
-        return await self._turns.run(user.name, partial(self._read, place, question))
-
-    def _read(self, place: api.ReportScope, question: api.Question) -> ApiResponse:
-        try:
-            return ApiResponse(status=200, body=report(self._address, place, question))
         except HistoryUnavailable as error:
             message = f"the history cannot be read: {error}"
             return failure(503, "ServiceUnavailable", message)
@@ -94,15 +84,17 @@ class HistoryServer(AggregatedServer):
         return ApiResponse(status=200, body=body, content_type=content_type)
 
 
-def _access(request: web.BaseRequest, place: api.ReportScope | None) -> AccessRequest:
-    """Return what the caller must be allowed to do."""
+def _needed(request: web.BaseRequest, place: api.ReportScope | None) -> Iterator[AccessRequest]:
+    """Yield all that the caller must be allowed to do."""
     if place is None:
         verb = "get" if request.method == "HEAD" else request.method.lower()
-        return AccessRequest(verb=verb, path=request.rel_url.raw_path)
-    return AccessRequest(
-        verb="list",
-        group=WORKLOADS.group,
-        version=WORKLOADS.version,
-        resource=WORKLOADS.plural,
-        namespace=place.namespace or "",
-    )
+        yield AccessRequest(verb=verb, path=request.rel_url.raw_path)
+        return
+    for namespace in place.namespaces or ("",):
+        yield AccessRequest(
+            verb="list",
+            group=WORKLOADS.group,
+            version=WORKLOADS.version,
+            resource=WORKLOADS.plural,
+            namespace=namespace,
+        )

@@ -5,14 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import msgspec
-from aiohttp import web
 
-from kuota.history.address import Address
-from kuota.history.database import read_one
-from kuota.history.records import JobRecord
 from kuota.kube.client import Client
 from kuota.view.observed import ObservedState
 
@@ -23,20 +18,11 @@ from .feed import Feed
 from .http import Dashboard, SessionPage
 from .logs import Logs
 from .reports import Reports
-from .responses import not_found
 from .scopes import Scopes
 from .sessions import Sessions
 from .stream import StreamLimits, Streams
-from .viewers import ProxyUser, Viewer, Viewers
-
-
-def _no_record(uid: str) -> JobRecord | None:
-    """Return None: there is no history."""
-    return None
-
-
-async def _no_history(request: web.BaseRequest, viewer: Viewer) -> web.Response:
-    raise not_found("this dashboard has no history; an admin can name one: --history-database")
+from .viewer_history import ViewerHistory
+from .viewers import ProxyUser, Viewers
 
 
 def _no_proxy(request: object) -> None:
@@ -47,8 +33,8 @@ class DashboardDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What a dashboard needs.
 
     `client` has the permissions of the dashboard itself, and reads what all viewers share.
-    `history` is the database of the history, if there is one. Without `actions`, nothing can be
-    changed. Permissions are cached for `recheck_s`. `server` is "machine" or "cluster".
+    Without `actions`, nothing can be changed. Permissions are cached for `recheck_s`. `server` is
+    "machine" or "cluster".
     """
 
     access: ViewerAccess
@@ -57,10 +43,8 @@ class DashboardDependencies(msgspec.Struct, frozen=True, kw_only=True):
     new_state: Callable[[], ObservedState]
     server: str
     recheck_s: float
-    history: Address | None = None
     proxy_user: ProxyUser = _no_proxy
     actions: bool = False
-    wall_clock: Callable[[], float] = time.time
 
 
 class AssembledDashboard(msgspec.Struct, frozen=True):
@@ -78,9 +62,8 @@ def assembled(given: DashboardDependencies) -> AssembledDashboard:
     viewers = Viewers(given.access, sessions, time.monotonic, given.proxy_user)
     scopes = Scopes(given.access, given.namespaces, ttl_s=given.recheck_s)
     feed, open_streams = Feed(given.client, given.new_state), StreamLimits()
-    history = given.history
-    read_record = partial(read_one, history) if history is not None else _no_record
-    catalog = Catalog(feed, given.access, given.client, read_record)
+    history = ViewerHistory(given.access, given.client)
+    catalog = Catalog(feed, given.access, given.client, history)
     dashboard = Dashboard(viewers)
     dashboard.readers["session"] = SessionPage(
         scopes, server=given.server, actions=given.actions
@@ -91,13 +74,11 @@ def assembled(given: DashboardDependencies) -> AssembledDashboard:
     }
     acting = ActionRequests(given.access, given.client, enabled=given.actions)
     dashboard.writers["actions"] = acting.answer
-    dashboard.readers |= dict.fromkeys(("history", "usage", "waste", "teams"), _no_history)
-    if history is not None:
-        reports = Reports(history, feed, scopes, given.wall_clock)
-        dashboard.readers |= {
-            "history": reports.history,
-            "usage": reports.usage,
-            "waste": reports.waste,
-            "teams": reports.teams,
-        }
+    reports = Reports(history, feed, scopes)
+    dashboard.readers |= {
+        "history": reports.history,
+        "usage": reports.usage,
+        "waste": reports.waste,
+        "teams": reports.teams,
+    }
     return AssembledDashboard(dashboard, sessions, feed, open_streams)

@@ -25,9 +25,10 @@ from .models.visible import visible as shown_to
 from .rows import Rows
 from .scopes import NEEDED, Scope, visible
 from .shapes import Shape
+from .viewer_history import ViewerHistory
 from .viewers import Viewer
 from .views import Load, QueueView, View, WholeView, WorkloadsView
-from .workload_view import ReadRecord, WorkloadView
+from .workload_view import WorkloadView
 
 DEVICES_S = 3.0
 """How often the readings of devices are read."""
@@ -39,12 +40,12 @@ class Catalog:
     """All views of one dashboard."""
 
     def __init__(
-        self, feed: Feed, access: ViewerAccess, client: Client, record: ReadRecord = lambda _: None
+        self, feed: Feed, access: ViewerAccess, client: Client, history: ViewerHistory
     ) -> None:
         self._feed = feed
         self._access = access
         self._client = client
-        self._record = record
+        self._history = history
         self._rows = Rows(feed)
         self._load = Load()
         self._devices: list[DeviceRow] = []
@@ -68,7 +69,7 @@ class Catalog:
                 self._access,
                 viewer.credential,
                 self._current_devices,
-                self._record,
+                self._history,
             )
         which = _named(request, "name") if name == "queue" else ""
         found = self._shared.get((name, which))

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view of one workload.
 
-The explanation and Events are read as the viewer. For a viewer whom a proxy named, they are read by
-the dashboard itself, after a review for this viewer.
+The explanation, Events and the history are read as the viewer. For a viewer whom a proxy named,
+they are read by the dashboard itself, after a review for this viewer.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.history.connection import HistoryUnavailable
-from kuota.history.records import JobRecord
+from kuota.history.job_rows import JobRow
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, Forbidden
 from kuota.kube.resources import CORE_EVENTS
@@ -31,6 +29,7 @@ from .models.visible import visible as shown_to
 from .models.workload import workload_model
 from .responses import not_found
 from .scopes import Scope, visible
+from .viewer_history import ViewerHistory
 from .views import TIME, Changes, Load, Sent
 
 _PACE_S = 0.5
@@ -38,9 +37,6 @@ REFRESH_S = 3.0
 """How often Events, devices and the explanation are read again."""
 MOST_PODS = 5
 """The Events of at most this many pods are shown."""
-
-ReadRecord = Callable[[str], JobRecord | None]
-"""Reads the history of one job by the UID of its Workload. Runs in a thread."""
 
 
 class WorkloadView:
@@ -58,7 +54,7 @@ class WorkloadView:
         access: ViewerAccess,
         credential: Credential,
         devices: Callable[[], Awaitable[list[DeviceRow]]],
-        record: ReadRecord,
+        history: ViewerHistory,
     ) -> None:
         self._key = key
         self._feed = feed
@@ -67,7 +63,7 @@ class WorkloadView:
         self._access = access
         self._credential = credential
         self._devices = devices
-        self._record = record
+        self._history = history
 
     @property
     def pace_s(self) -> float:
@@ -92,7 +88,7 @@ class WorkloadView:
         began = time.perf_counter()
         why, note = await self._explanation()
         events = await self._events() if visible(scope.events, namespace) else []
-        record, devices = await self._history(), await self._devices()
+        past, devices = await self._past(), await self._devices()
         workload = self._workload()
         if workload is None:
             raise missing
@@ -101,7 +97,7 @@ class WorkloadView:
                 workload,
                 self._feed.state,
                 events=events,
-                record=record,
+                past=past,
                 why=why,
                 note=note,
                 devices=devices,
@@ -169,11 +165,10 @@ class WorkloadView:
             found += listed.items
         return found
 
-    async def _history(self) -> JobRecord | None:
+    async def _past(self) -> JobRow | None:
+        """Return what the history knows; without it the timeline begins with existing Events."""
         workload = self._workload()
-        if workload is None:
+        uid = workload["metadata"].get("uid") if workload is not None else None
+        if not uid:
             return None
-        try:
-            return await asyncio.to_thread(self._record, str(workload["metadata"].get("uid")))
-        except HistoryUnavailable:
-            return None  # The timeline then begins with the Events that still exist.
+        return await self._history.job(self._credential, self._key.namespace, str(uid))

@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import TypeVar
 from urllib.parse import unquote
 
 import msgspec
 
 from kuota.api.base import Json
 from kuota.api.faults import FieldError, Invalid, invalid
-from kuota.kube.clock import time_text
+from kuota.bridge.conditions import timestamp
 
-from .accounts import By, Period, ResourceHours, merged, resource_hours, usage
+from .accounts import By, Period, merged, usage
 from .charges import ChargePeriod, charges
+from .job_rows import detailed_row, job_row
 from .quotas import QuotaFact
-from .records import JobRecord, overlap_ms
+from .records import JobRecord
+from .series import series_report
 from .waste import IdleSpan, waste
 
 GROUP = "history.kuota.dev"
@@ -25,16 +29,20 @@ VERSION = "v1alpha1"
 PREFIX = f"/apis/{GROUP}"
 MOST_JOBS = 10_000
 """The most jobs in one response."""
+LONGEST_STEP_S = 366 * 86_400
 _LIMIT = 500
+_STEP_S = 3600.0
+C = TypeVar("C", By, ChargePeriod)
 
 
 class Report(StrEnum):
-    """What can be read: one row per job, accounts, charges per job and hour or day, or waste."""
+    """What can be read: jobs, accounts, charges per job and hour or day, waste, teams over time."""
 
     JOBS = "jobs"
     USAGE = "usage"
     CHARGES = "charges"
     WASTE = "waste"
+    SERIES = "series"
 
 
 KINDS = {
@@ -42,19 +50,27 @@ KINDS = {
     Report.USAGE: "UsageReport",
     Report.CHARGES: "ChargeReport",
     Report.WASTE: "WasteReport",
+    Report.SERIES: "SeriesReport",
 }
 """The kind of each document."""
 
 
 class ReportScope(msgspec.Struct, frozen=True):
-    """A report about one namespace, or about all."""
+    """A report about some namespaces; None means all. There is at least one."""
 
     report: Report
-    namespace: str | None
+    namespaces: tuple[str, ...] | None
+
+    def includes(self, namespace: str) -> bool:
+        return self.namespaces is None or namespace in self.namespaces
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The parameters of a request. `job` and `user` select rows of the list of jobs, if set."""
+    """The parameters of a request.
+
+    `job` and `user` select rows of the list of jobs, if set, and `uid` that of one Workload, with
+    its runs. `step_s` is the length of a step of series.
+    """
 
     period: Period
     by: By = By.TEAM
@@ -62,30 +78,11 @@ class Question(msgspec.Struct, frozen=True):
     every: ChargePeriod = ChargePeriod.DAY
     job: str = ""
     user: str = ""
+    uid: str = ""
+    step_s: float = _STEP_S
 
     def selects(self, record: JobRecord) -> bool:
         return self.job in ("", record.job) and self.user in ("", record.user)
-
-
-class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One job. Times are RFC 3339, and empty if they are not known yet."""
-
-    namespace: str
-    kind: str
-    job: str
-    workload: str
-    submitted: str
-    queue: str = ""
-    cluster_queue: str = ""
-    user: str = ""
-    started: str = ""
-    finished: str = ""
-    outcome: str = ""
-    cause: str = ""
-    waited_seconds: float = 0.0
-    ran_seconds: float = 0.0
-    preemptions: int = 0
-    resources: dict[str, ResourceHours] = {}
 
 
 def path(report: Report, namespace: str | None) -> str:
@@ -94,20 +91,23 @@ def path(report: Report, namespace: str | None) -> str:
     return f"{PREFIX}/{VERSION}{inside}/{report}"
 
 
-def parse_path(given: str) -> ReportScope | None:
-    """Return what the path names; None if there is no such report."""
+def parse_scope(given: str, query: Mapping[str, str]) -> ReportScope | None:
+    """Return what a path and its query name; None if there is no such report.
+
+    A path without a namespace reads those that the parameter `namespaces` lists, or all.
+    """
     match [unquote(each) for each in given.strip("/").split("/")]:
         case ["apis", group, version, *rest] if (group, version) == (GROUP, VERSION):
-            namespace: str | None = None
+            listed = sorted(set(filter(None, query.get("namespaces", "").split(","))))
             if len(rest) == 3 and rest[0] == "namespaces":
-                namespace, rest = rest[1], rest[2:]
+                listed, rest = [rest[1]], rest[2:]
             if len(rest) == 1 and rest[0] in tuple(Report):
-                return ReportScope(Report(rest[0]), namespace)
+                return ReportScope(Report(rest[0]), tuple(listed) or None)
     return None
 
 
 def parse_query(query: Mapping[str, str], now: float) -> Question:
-    """Return the parameters: since, until, by, limit, every, job and user.
+    """Return the parameters: since, until, by, limit, every, step, job, user and uid.
 
     Raises Invalid with all faults.
     """
@@ -115,22 +115,20 @@ def parse_query(query: Mapping[str, str], now: float) -> Question:
     # What has not happened yet is not counted.
     until = min(_time(query, "until", now, faults), now)
     since = _time(query, "since", 0.0, faults)
-    by, limit = query.get("by", By.TEAM), query.get("limit", str(_LIMIT))
-    every = query.get("every", ChargePeriod.DAY)
-    if by not in tuple(By):
-        faults.append(invalid("by", by, f"must be one of {', '.join(By)}"))
-    if every not in tuple(ChargePeriod):
-        faults.append(invalid("every", every, f"must be one of {', '.join(ChargePeriod)}"))
+    by = _choice(query, "by", By.TEAM, faults)
+    every = _choice(query, "every", ChargePeriod.DAY, faults)
+    limit = query.get("limit", str(_LIMIT))
     number = int(limit) if limit.isascii() and limit.isdigit() and len(limit) <= 9 else 0
     if not 0 < number <= MOST_JOBS:
         faults.append(invalid("limit", limit, f"must be a number from 1 to {MOST_JOBS}"))
+    step_s = _step(query, max(60.0, (until - since) / 100), faults)
     if not faults and since >= until:
         reason = "must be before until, and in the past"
         faults.append(invalid("since", query.get("since", ""), reason))
     if faults:
         raise Invalid(faults)
-    chosen = query.get("job", ""), query.get("user", "")
-    return Question(Period(since, until), By(by), number, ChargePeriod(every), *chosen)
+    selected = {name: query.get(name, "") for name in ("job", "user", "uid")}
+    return Question(Period(since, until), by, number, every, step_s=step_s, **selected)
 
 
 def document(place: ReportScope, question: Question, records: Iterable[JobRecord]) -> Json:
@@ -143,6 +141,9 @@ def document(place: ReportScope, question: Question, records: Iterable[JobRecord
         case Report.CHARGES:
             made = charges(records, question.period, question.every)
             return body | {"every": str(question.every), "items": msgspec.to_builtins(made)}
+        case Report.SERIES:
+            series = series_report(records, question.period, question.step_s)
+            return {**body, **msgspec.to_builtins(series)}
     return body | _jobs(question, records)
 
 
@@ -158,16 +159,23 @@ def waste_document(
     The records are those of all namespaces: whether quota is free depends on what others use.
     """
     found = waste(records, quotas, idle, question.period)
-    shown = [each for each in found if place.namespace in (None, each.group)]
+    shown = [each for each in found if place.includes(each.group)]
     return _head(place, question) | {"by": "team", "items": msgspec.to_builtins(shown)}
+
+
+def detailed_document(place: ReportScope, question: Question, record: JobRecord | None) -> Json:
+    """Return the list of jobs with one Workload, if it is in the scope."""
+    found = [record] if record is not None and place.includes(record.namespace) else []
+    items = [msgspec.to_builtins(detailed_row(each, question.period.until)) for each in found]
+    return _head(place, question) | {"items": items, "remaining": 0}
 
 
 def _head(place: ReportScope, question: Question) -> Json:
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": KINDS[place.report],
-        "since": _text(question.period.since),
-        "until": _text(question.period.until),
+        "since": timestamp(question.period.since),
+        "until": timestamp(question.period.until),
     }
 
 
@@ -175,30 +183,27 @@ def _jobs(question: Question, records: Iterable[JobRecord]) -> Json:
     until, limit = question.period.until, question.limit
     rows = [each for each in merged(records) if each.begun < until and question.selects(each)]
     rows.sort(key=lambda each: (-(each.finished or until), -each.submitted))
-    items = [msgspec.to_builtins(_row(each, question.period)) for each in rows[:limit]]
+    items = [msgspec.to_builtins(job_row(each, until)) for each in rows[:limit]]
     return {"items": items, "remaining": max(0, len(rows) - limit)}
 
 
-def _row(record: JobRecord, period: Period) -> JobRow:
-    whole = Period(0.0, period.until)
-    return JobRow(
-        namespace=record.namespace,
-        kind=record.kind,
-        job=record.job,
-        workload=record.workload,
-        submitted=_text(record.submitted),
-        queue=record.queue,
-        cluster_queue=record.cluster_queue,
-        user=record.user,
-        started=_text(record.runs[0].started) if record.runs else "",
-        finished=_text(record.finished) if record.finished is not None else "",
-        outcome=str(record.outcome),
-        cause=record.cause,
-        waited_seconds=record.waited_ms(*whole.bounds_ms) / 1000,
-        ran_seconds=sum(overlap_ms(each, *whole.bounds_ms) for each in record.runs) / 1000,
-        preemptions=record.preemptions,
-        resources=resource_hours(record, whole),
-    )
+def _choice(query: Mapping[str, str], name: str, default: C, faults: list[FieldError]) -> C:
+    given, choices = query.get(name, default), type(default)
+    if given not in tuple(choices):
+        faults.append(invalid(name, given, f"must be one of {', '.join(choices)}"))
+        return default
+    return choices(given)
+
+
+def _step(query: Mapping[str, str], default: float, faults: list[FieldError]) -> float:
+    given = query.get("step")
+    try:
+        found = default if given is None else float(given)
+    except ValueError:
+        found = math.nan
+    if not 1 <= found <= LONGEST_STEP_S:
+        faults.append(invalid("step", given, "must be a number of seconds, such as 3600"))
+    return found
 
 
 def _time(query: Mapping[str, str], name: str, default: float, faults: list[FieldError]) -> float:
@@ -212,7 +217,3 @@ def _time(query: Mapping[str, str], name: str, default: float, faults: list[Fiel
     except (ValueError, OverflowError):
         faults.append(invalid(name, given, "must be a time such as 2026-01-31T12:00:00Z"))
         return default
-
-
-def _text(moment: float) -> str:
-    return time_text(datetime.fromtimestamp(moment, UTC))

@@ -219,13 +219,13 @@ class HistoryReader(_History):
         )
         return [IdleSpan(*row) for row in rows]
 
-    def jobs(self, since: float, namespace: str | None) -> list[JobRecord]:
-        """Return all records of jobs that had not ended at `since`, of one namespace or of all."""
+    def jobs(self, since: float, namespaces: tuple[str, ...] | None) -> list[JobRecord]:
+        """Return the records of jobs that had not ended at `since`, of some namespaces or all."""
         where = "(finished IS NULL OR finished >= ?)"
         parameters: list[object] = [since]
-        if namespace is not None:
-            where += " AND namespace = ?"
-            parameters.append(namespace)
+        if namespaces is not None:
+            where += f" AND namespace IN ({', '.join('?' * len(namespaces))})"
+            parameters += namespaces
         rows = self._db.rows(
             f"SELECT body FROM jobs WHERE job IN (SELECT job FROM jobs WHERE {where})", *parameters
         )
@@ -247,10 +247,10 @@ class HistoryReader(_History):
         ]
 
 
-def read(address: Address, since: float, namespace: str | None) -> list[JobRecord]:
+def read(address: Address, since: float, namespaces: tuple[str, ...] | None) -> list[JobRecord]:
     """Return records as `HistoryReader.jobs` does, with a connection of its own."""
     with HistoryReader(address) as reader:
-        return reader.jobs(since, namespace)
+        return reader.jobs(since, namespaces)
 
 
 def read_one(address: Address, uid: str) -> JobRecord | None:

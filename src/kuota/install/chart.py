@@ -226,7 +226,6 @@ def _digest(settings: Settings) -> tuple[str, str]:
 _ACTIONS = "dashboard_actions"
 _DASHBOARD_VALUES = {
     ".Values.dashboard.actions": (_ACTIONS, ""),
-    ".Values.dashboard.history.existingSecret": ("dashboard_history_secret", "HistorySecretValue"),
     ".Values.dashboard.proxy.caSecret": ("dashboard_proxy_secret", "ProxySecretValue"),
     ".Values.dashboard.proxy.names": ("dashboard_proxy_names", "ProxyNamesValue"),
 }

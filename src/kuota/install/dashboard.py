@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Deployment of the dashboard, with a role of its own that can read what pages show.
 
-The role reads no Secrets. Logs, Events and explanations are read, and actions carried out, with the
-token of the viewer. Viewers behind an authenticating proxy have no token here. For them the role
-has the same permissions, which the dashboard uses after a review, and only if such a proxy is
-configured.
+The role reads no Secrets. Logs, Events, explanations and the history are read, and actions carried
+out, with the token of the viewer. Viewers behind an authenticating proxy have no token here. For
+them the role has the same permissions, which the dashboard uses after a review, and only if such a
+proxy is configured.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _arguments(settings: Settings) -> list[str]:
 
 
 def _container(settings: Settings) -> Json:
-    container: Json = {
+    return {
         "name": "dashboard",
         "image": settings.image,
         "imagePullPolicy": settings.pull_policy,
@@ -225,8 +225,3 @@ def _container(settings: Settings) -> Json:
         "securityContext": container_security(),
         "volumeMounts": _mounts(settings),
     }
-    if settings.dashboard_history_secret:
-        key = {"name": settings.dashboard_history_secret, "key": "url"}
-        source = {"secretKeyRef": key}
-        container["env"] = [{"name": "KUOTA_HISTORY_DATABASE", "valueFrom": source}]
-    return container

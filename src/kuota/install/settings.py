@@ -50,8 +50,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dashboard_proxy_secret: str = ""
     """The Secret with the CA of authenticating proxies, in the key `ca.crt`."""
     dashboard_proxy_names: str = ""
-    dashboard_history_secret: str = ""
-    """The Secret with the URL of the history's database for the dashboard, in the key `url`."""
     history: bool = False
     history_size: str = "10Gi"
     history_storage_class: str = ""
@@ -84,7 +82,6 @@ VALUES: Mapping[str, str] = {
     "deviceMetrics.prometheusSelector": "dcgm_selector",
     "dashboard.actions": "dashboard_actions",
     "dashboard.enabled": "dashboard",
-    "dashboard.history.existingSecret": "dashboard_history_secret",
     "dashboard.proxy.caSecret": "dashboard_proxy_secret",
     "dashboard.proxy.names": "dashboard_proxy_names",
     "enablePrometheus": "service_monitor",

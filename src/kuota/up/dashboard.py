@@ -19,7 +19,6 @@ from kuota.dashboard.assembly import AssembledDashboard, DashboardDependencies, 
 from kuota.dashboard.http import PREFIX
 from kuota.dashboard.sessions import CODE_S, CODES_PATH, GROUP, Sessions
 from kuota.engine.policy import Policy
-from kuota.history.address import Address
 from kuota.kube.access import AccessRequest as AccessRequest
 from kuota.kube.access import UserInfo
 from kuota.kube.client import Client
@@ -29,7 +28,6 @@ from kuota.server.auth import AccessAttributes, known
 from kuota.server.requests import Request, Response, User
 from kuota.server.status import no_such_path
 from kuota.server.unix_users import unix_user
-from kuota.steady_time import SHARED
 from kuota.view.observed import ObservedState
 
 from .local import LocalTransport, local_client
@@ -111,13 +109,12 @@ class SignInCodes:
 def machine_dashboard(
     api: ApiServer,
     policy: Policy | None = None,
-    history: Address | None = None,
     *,
     actions: bool = False,
 ) -> AssembledDashboard:
     """Return the dashboard of the server, and let the server issue codes for it.
 
-    `policy` is that of the scheduler, and `history` where the history is stored.
+    `policy` is that of the scheduler.
     """
     access = MachineAccess(api)
     found = assembled(
@@ -128,9 +125,7 @@ def machine_dashboard(
             new_state=lambda: ObservedState(policy, charges_inactive=True),
             server="machine",
             recheck_s=RECHECK_S,
-            history=history,
             actions=actions,
-            wall_clock=SHARED.now,
         )
     )
     api.extensions.append(SignInCodes(found.sessions))

@@ -11,7 +11,6 @@ from kuota import __version__
 from kuota.bridge.settings import policy
 from kuota.connections import Connections, raise_descriptor_limit
 from kuota.dashboard.http import PREFIX
-from kuota.history.address import SqliteFile
 from kuota.listening import CannotListen
 from kuota.runner.proc import start_ticks
 from kuota.server.api import ApiServer
@@ -60,7 +59,6 @@ class Endpoints:
         dashboard = machine_dashboard(
             self._api,
             policy(self._options.config, self._options.gates),
-            SqliteFile(str(self._state_dir.history)),
             actions=self._options.dashboard_actions,
         )
         stack.push_async_callback(dashboard.feed.close)

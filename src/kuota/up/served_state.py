@@ -95,7 +95,7 @@ def serve_history(
     api: ApiServer, client: Client, cache: ClusterCache, file: SqliteFile
 ) -> tuple[Coroutine[None, None, None], ...]:
     """Serve the history, and return the tasks that record it: jobs, and how quotas change."""
-    api.extensions.append(HistoryExtension(file, SHARED.now))
+    api.extensions.append(HistoryExtension(file, SHARED.now, api.roles))
     informers: dict[QuotaKind, Informer[CachedObject[Any]]] = {
         QuotaKind.CLUSTER_QUEUE: cache.cluster_queues,
         QuotaKind.COHORT: cache.cohorts,

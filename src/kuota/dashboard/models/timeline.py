@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from kuota.api.base import Json
-from kuota.bridge.conditions import timestamp
-from kuota.history.records import DELETED, FINISHED, PREEMPTED, RESIZED, JobRecord, Run
+from kuota.history.job_rows import JobRow, RunRow
+from kuota.history.records import DELETED, FINISHED, PREEMPTED, RESIZED
 from kuota.view.conditions import condition, holds, message
 from kuota.view.events import occurred, occurrences
 from kuota.view.live import gets, moment
@@ -71,12 +71,15 @@ def timeline(
     workload: Json,
     observed: ObservedState,
     events: Iterable[Json] = (),
-    record: JobRecord | None = None,
+    past: JobRow | None = None,
 ) -> list[TimelineEntry]:
-    """Return the entries in order of time. `events` are those of the Workload."""
+    """Return the entries in order of time.
+
+    `events` are those of the Workload, and `past` is what the history has about it.
+    """
     found = [
         *_conditions(workload),
-        *(_record(record) if record is not None else ()),
+        *(_past(past) if past is not None else ()),
         *_events(events),
     ]
     merged: list[TimelineEntry] = []
@@ -161,37 +164,36 @@ def _entry(
     )
 
 
-def _record(record: JobRecord) -> Iterator[TimelineEntry]:
+def _past(past: JobRow) -> Iterator[TimelineEntry]:
     """Yield the past runs of a job, and its end."""
-    for run in record.runs:
+    for run in past.runs:
         queue = run.cluster_queue
         if run.started == run.admitted:
             words = f"admitted by {queue}"
             yield _at(run.admitted, TimelineStep.ADMITTED, words, where=queue)
         else:
             yield _at(run.started, TimelineStep.RESIZED, "its amounts changed", where=queue)
-        if run.ended is not None and run.ending not in (FINISHED, RESIZED, DELETED):
-            yield _stopped(run, run.ended)
-    for each in record.held:
+        if run.ended and run.ending not in (FINISHED, RESIZED, DELETED):
+            yield _stopped(run)
+    for each in past.held:
         yield _at(each.started, TimelineStep.HELD, "held")
-        if each.ended is not None:
+        if each.ended:
             yield _at(each.ended, TimelineStep.RELEASED, "released")
-    if record.finished is not None:
-        failed = record.outcome == "Failed"
-        words = ": ".join(filter(None, (str(record.outcome).lower(), record.cause)))
-        yield _at(record.finished, TimelineStep.FAILED if failed else TimelineStep.FINISHED, words)
+    if past.finished:
+        failed = past.outcome == "Failed"
+        words = ": ".join(filter(None, (past.outcome.lower(), past.cause)))
+        yield _at(past.finished, TimelineStep.FAILED if failed else TimelineStep.FINISHED, words)
 
 
-def _stopped(run: Run, ended: float) -> TimelineEntry:
-    if run.preempted:
-        return _at(ended, TimelineStep.PREEMPTED, "preempted", reason=run.ending)
-    return _at(ended, TimelineStep.EVICTED, f"evicted ({run.ending})", reason=run.ending)
+def _stopped(run: RunRow) -> TimelineEntry:
+    if run.ending == PREEMPTED:
+        return _at(run.ended, TimelineStep.PREEMPTED, "preempted", reason=run.ending)
+    return _at(run.ended, TimelineStep.EVICTED, f"evicted ({run.ending})", reason=run.ending)
 
 
 def _at(
-    moment_s: float, step: TimelineStep, text: str, *, reason: str = "", where: str = ""
+    time: str, step: TimelineStep, text: str, *, reason: str = "", where: str = ""
 ) -> TimelineEntry:
-    time = timestamp(moment_s)
     return TimelineEntry(time=time, step=step, text=text, reason=reason, where=where)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from kuota.api import workload as api
 from kuota.api.base import Json
 from kuota.api.topology_codec import expand
-from kuota.history.records import JobRecord
+from kuota.history.job_rows import JobRow
 from kuota.view.conditions import holds
 from kuota.view.devices import DeviceRow
 from kuota.view.events import about, occurred, occurrences, source
@@ -48,7 +48,7 @@ def workload_model(
     observed: ObservedState,
     *,
     events: Iterable[Json] = (),
-    record: JobRecord | None = None,
+    past: JobRow | None = None,
     why: WhyRow | None = None,
     note: str = "",
     devices: Sequence[DeviceRow] = (),
@@ -56,7 +56,7 @@ def workload_model(
 ) -> WorkloadModel:
     """Return the model of a Workload that `observed` has.
 
-    `events` may include those of other objects. `record` is the history of the job, `why` the
+    `events` may include those of other objects. `past` is the history of the job, `why` the
     scheduler's explanation, and `note` the reason why there is none. Without `may_read_pods`,
     nothing is shown that only the pods of the job tell.
     """
@@ -67,7 +67,7 @@ def workload_model(
         row=row,
         uid=uid,
         job=_job(workload),
-        timeline=timeline(workload, observed, about(known, _typed(workload)), record),
+        timeline=timeline(workload, observed, about(known, _typed(workload)), past),
         pod_sets=list(_pod_sets(workload)),
         pods=[_pod(each) for each in sorted(pods, key=_created)],
         events=_events(known, workload, pods),
