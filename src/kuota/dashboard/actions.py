@@ -19,7 +19,6 @@ from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.faults import FieldError, Invalid, invalid, malformed, required
 from kuota.api.priority import WORKLOAD_CLASS
-from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.kube import errors
 from kuota.kube.access import AccessRequest
 from kuota.kube.client import Client
@@ -35,6 +34,7 @@ from kuota.kube.resources import (
 )
 from kuota.view.conditions import holds
 
+from .job_priority import JobRef, set_class
 from .shapes import ActionName, ActionRequest, ActionResult
 
 COMPONENT = "kuota-dashboard"
@@ -191,24 +191,33 @@ class _Work:
         """Set the class where Kueue takes it from: at the job, or at a Workload without one."""
         self._unfinished()
         name = self._request.priority_class or ""
-        self._changeable(name)
+        jobs = self._jobs()
+        former = self._former_class()
+        if former == name and len(jobs) <= 1:
+            raise _conflict(f"{self._named} already has priority class {name}")
         value = await self._value(name)
-        owners = self._obj["metadata"].get("ownerReferences") or ()
-        jobs = [(_resource(each), str(each.get("name")), each.get("uid")) for each in owners]
-        for resource, job, uid in jobs:
-            await self._client.patch(
-                resource,
-                Key(self._obj["metadata"]["namespace"], job),
-                {"metadata": {"labels": {PRIORITY_CLASS: name}, "uid": uid}},
-            )
-        if not owners:
+        if jobs:
+            await set_class(self._client, jobs, former, name)
+        else:
             group = WORKLOAD_PRIORITY_CLASSES.group
             ref = {"group": group, "kind": WORKLOAD_CLASS, "name": name}
             await self._patch({"spec": {"priorityClassRef": ref, "priority": value}})
         return f"got priority class {name} ({value})"
 
-    def _changeable(self, name: str) -> None:
-        """Raise Conflict if the priority of the workload cannot be changed."""
+    def _jobs(self) -> list[JobRef]:
+        """Return the owners of the workload. Raises Conflict if one cannot be an owner."""
+        metadata = self._obj["metadata"]
+        return [
+            JobRef(
+                _resource(each),
+                Key(metadata["namespace"], str(each.get("name"))),
+                str(each.get("uid") or ""),
+            )
+            for each in metadata.get("ownerReferences") or ()
+        ]
+
+    def _former_class(self) -> str:
+        """Return the class; "" for none. Raises Conflict if the priority cannot be changed."""
         ref = _spec(self._obj).get("priorityClassRef")
         if ref is not None and ref.get("kind") != WORKLOAD_CLASS:
             raise _conflict(
@@ -220,8 +229,7 @@ class _Work:
                 f"{self._named} holds quota without a priority class, and none can be added "
                 "meanwhile; hold it first, then set the class and release it"
             )
-        if ref is not None and ref.get("name") == name:
-            raise _conflict(f"{self._named} already has priority class {name}")
+        return str(ref.get("name") or "") if ref is not None else ""
 
     async def _value(self, name: str) -> int:
         """Return the priority of a class. Raises Invalid if it does not exist."""
