@@ -169,6 +169,18 @@ def test_the_export_multiplies_prices(server: Cluster) -> None:
     assert 12 == sum(float(each["BilledCost"]) for each in found)
 
 
+def test_the_export_has_metadata_of_its_columns(server: Cluster) -> None:
+    file = server.folder / "metadata.json"
+    text = server.kuota("export", "focus", "-A", *JANUARY, "--metadata", str(file))
+    found = json.loads(file.read_text())
+    assert ("Kuota", "1.2") == (found["DataGenerator"], found["FocusVersion"])
+    columns = [each["ColumnName"] for each in found["ColumnDefinition"]]
+    assert next(csv.reader(text.splitlines())) == columns
+    missing = server.folder / "none" / "metadata.json"
+    words = server.kuota("export", "focus", "-A", *JANUARY, "--metadata", str(missing), code=1)
+    assert str(missing) in words
+
+
 def test_exports_that_follow_one_another_neither_overlap_nor_leave_a_gap(server: Cluster) -> None:
     hours = "--charge-period", "hour", "--resource", GPU
     times = "2026-01-10T00:00", "2026-01-11T00:30", "2026-01-12"

@@ -7,15 +7,17 @@ import random
 from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
+from hashlib import sha256
 
 import msgspec
 import pytest
 
-from history.focus_rules import faults
+from history.focus_rules import MANDATORY, OPTIONAL, faults
 from kuota.api.faults import Invalid
 from kuota.history.accounts import By, Period, usage
 from kuota.history.charges import Charge, ChargePeriod, TooManyCharges, charges
 from kuota.history.focus import columns, rows
+from kuota.history.focus_schema import CREATED, metadata
 from kuota.history.prices import PriceList, parsed
 from kuota.history.records import JobRecord, Run
 
@@ -30,6 +32,20 @@ LISTED = {
         {"resource": "memory", "perHour": 0.005},
     ],
 }
+
+
+def test_the_metadata_defines_the_columns_with_the_types_of_the_rules() -> None:
+    types = {"String": "STRING", "Currency": "STRING", "Decimal": "DECIMAL"}
+    types |= {"Date/Time": "DATETIME", "JSON": "JSON"}
+    listed, unlisted = (metadata(columns(each)) for each in (PriceList(), None))
+    for each in listed["ColumnDefinition"]:
+        name = each["ColumnName"]
+        if not name.startswith("x_"):
+            assert types[(MANDATORY | OPTIONAL)[name][0]] == each["DataType"], name
+    assert listed["SchemaId"] != unlisted["SchemaId"]
+    # If this fails because columns or types were changed, change CREATED and both lines.
+    digest = sha256(msgspec.json.encode([listed, unlisted])).hexdigest()
+    assert ("2026-11-16T00:00:00Z", "3fad3a6a46e94be3") == (CREATED, digest[:16])
 
 
 def record(chance: random.Random, number: int) -> JobRecord:

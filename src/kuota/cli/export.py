@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import click
 import msgspec
 
 from kuota.api.faults import Invalid
-from kuota.history import focus, prices
+from kuota.history import focus, focus_schema, prices
 from kuota.history.api import Report
 from kuota.history.charges import Charge, ChargePeriod
 from kuota.history.prices import PriceList
@@ -60,6 +61,11 @@ def command() -> None:
     metavar="FILE",
     help="A price list in YAML; see docs/history.md. Without one, all costs are 0.",
 )
+@click.option(
+    "--metadata",
+    metavar="FILE",
+    help="Also write the metadata of FOCUS, in JSON: version, columns and their types.",
+)
 @server_options
 def focus_command(
     since: datetime,
@@ -68,6 +74,7 @@ def focus_command(
     every: str,
     resources: tuple[str, ...],
     file: str | None,
+    metadata: str | None,
     choice: Choice,
 ) -> None:
     """Write what jobs held as CSV that conforms to FOCUS 1.2.
@@ -80,6 +87,7 @@ def focus_command(
     Examples:
       kuota export focus -A --since 2026-01-01 --until 2026-02-01 > january.csv
       kuota export focus -A --charge-period hour --prices prices.yaml --resource nvidia.com/gpu
+      kuota export focus -A --metadata january.json > january.csv
     """
     listed = None if file is None else _price_list(file)
     length = ChargePeriod(every)
@@ -94,6 +102,8 @@ def focus_command(
         found = await _charges(session, everywhere, length, begin, end)
         wanted = [each for each in found if not resources or each.resource in resources]
         show_csv([*focus.rows(wanted, listed)], focus.columns(listed))
+        if metadata is not None:
+            _write_metadata(metadata, focus.columns(listed))
         _report(wanted, listed, begin, end)
 
     conduct(choice, work)
@@ -134,6 +144,15 @@ def _price_list(file: str) -> PriceList:
     except Invalid as error:
         found = "\n".join(f"{file}: {each}" for each in error.errors)
         raise click.ClickException(found) from None
+
+
+def _write_metadata(file: str, columns: Sequence[str]) -> None:
+    text = json.dumps(focus_schema.metadata(columns), indent=2)
+    try:
+        with click.open_file(file, "w", encoding="utf-8") as opened:
+            opened.write(f"{text}\n")
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from None
 
 
 def _report(
