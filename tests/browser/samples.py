@@ -218,12 +218,16 @@ def nodes() -> shapes.NodesModel:
     )
     free = shapes.Device(node="h1", resource=GPU, id="GPU-1")
     owner = shapes.Ref(kind="Workload", name="job-0001", namespace="vision")
+    pod = shapes.Ref(kind="Pod", name="exporter", namespace="vision")
     first = shapes.NodeRow(
         name="h1",
         flavors=["a100"],
         domain=["block-1", "rack-1"],
         resources=[gpus],
-        contents=[shapes.NodePods(owner=owner, job="train-0001", pods=2)],
+        contents=[
+            shapes.NodePods(owner=owner, job="train-0001", pods=2),
+            shapes.NodePods(owner=pod, job="", pods=1),
+        ],
         hidden_pods=1,
         devices=[_device(), free, msgspec.structs.replace(free, id="GPU-2", held=True)],
     )

@@ -89,6 +89,11 @@ def test_the_teams_page_shows_waste_by_cause_as_the_command_does(visitor: Visito
     expect(table.get_by_role("row")).to_have_count(3)
 
 
+def test_pods_without_a_workload_are_named_on_their_node(visitor: Visitor) -> None:
+    visitor.open("nodes", "Nodes and devices")
+    expect(visitor.page.get_by_text("Pod vision/exporter", exact=True)).to_be_visible()
+
+
 def test_charts_name_the_step_that_their_figures_are_averages_of(visitor: Visitor) -> None:
     visitor.open("teams", "Teams over time")
     words = visitor.page.locator(".chart .when").first

@@ -49,6 +49,7 @@ def command(output: str, choice: Choice) -> None:
         except NotFound:
             raise click.ClickException(
                 "only the server of `kuota up` knows the devices of its machine; on a cluster, "
+                "the page Nodes of the dashboard shows them if deviceMetrics is set, "
                 "`kuota describe node NAME` shows how many are in use, and Events with the reason "
                 "DeviceIdle name idle ones"
             ) from None

@@ -33,10 +33,12 @@ from kuota.kube.errors import Forbidden
 from kuota.kube.http_client import http_client
 from kuota.kube.resources import LOCAL_QUEUES
 from kuota.listening import Listeners
+from kuota.utilization.exporters import SourceReader
 from kuota.view.observed import ObservedState
 from kuota.visibility.front_proxy import FrontProxy
 
 from . import certificates
+from .cluster_gpus import ClusterGpus
 from .flags import ControllerSettings
 
 CERTIFICATE = Path("/etc/kuota/dashboard/certs")
@@ -109,6 +111,7 @@ class DashboardPart:
         access = ClusterAccess(self._client, settings.connection, self._clock)
         scheduling = policy(settings.config, settings.gates)
         proxy = _proxy(settings)
+        gpus = self._gpus()
         made = assembled(
             DashboardDependencies(
                 access=access,
@@ -118,6 +121,7 @@ class DashboardPart:
                 server="cluster",
                 recheck_s=RECHECK_S,
                 proxy_user=lambda request: proxied_user(proxy, request),
+                devices=gpus.rows if gpus is not None else None,
                 actions=settings.dashboard.actions,
             )
         )
@@ -130,6 +134,8 @@ class DashboardPart:
         )
         async with asyncio.TaskGroup() as group:
             await certificates.shown(tls, CERTIFICATE, False, group, self._clock)
+            if gpus is not None:
+                group.create_task(gpus.run())
             try:
                 port = await listeners.open(at, tls)
                 _log.info("serving the dashboard on port %d", port)
@@ -137,6 +143,14 @@ class DashboardPart:
             finally:
                 await listeners.close()
                 await made.feed.close()
+
+    def _gpus(self) -> ClusterGpus | None:
+        """Return the GPUs of exporters, if there are any."""
+        devices = self._settings.devices
+        if not devices.sources:
+            return None
+        read = SourceReader(devices.sources).read
+        return ClusterGpus(read, devices.policy, self._client, self._clock)
 
 
 class _Root:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 
@@ -13,7 +14,7 @@ from kuota.view.observed import ObservedState
 
 from .access import ViewerAccess
 from .action_requests import ActionRequests
-from .catalog import Catalog
+from .catalog import Catalog, ReadDevices, machine_devices
 from .feed import Feed
 from .http import Dashboard, SessionPage
 from .logs import Logs
@@ -33,8 +34,8 @@ class DashboardDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What a dashboard needs.
 
     `client` has the permissions of the dashboard itself, and reads what all viewers share.
-    Without `actions`, nothing can be changed. Permissions are cached for `recheck_s`. `server` is
-    "machine" or "cluster".
+    `devices` reads devices; None if the API server reports them. Without `actions`, nothing can be
+    changed. Permissions are cached for `recheck_s`. `server` is "machine" or "cluster".
     """
 
     access: ViewerAccess
@@ -44,6 +45,7 @@ class DashboardDependencies(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     recheck_s: float
     proxy_user: ProxyUser = _no_proxy
+    devices: ReadDevices | None = None
     actions: bool = False
 
 
@@ -63,7 +65,8 @@ def assembled(given: DashboardDependencies) -> AssembledDashboard:
     scopes = Scopes(given.access, given.namespaces, ttl_s=given.recheck_s)
     feed, open_streams = Feed(given.client, given.new_state), StreamLimits()
     history = ViewerHistory(given.access, given.client)
-    catalog = Catalog(feed, given.access, given.client, history)
+    devices = given.devices or partial(machine_devices, given.client)
+    catalog = Catalog(feed, given.access, given.client, history, devices)
     dashboard = Dashboard(viewers)
     dashboard.readers["session"] = SessionPage(
         scopes, server=given.server, actions=given.actions

@@ -32,6 +32,8 @@ from .workload_view import WorkloadView
 
 DEVICES_S = 3.0
 """How often the readings of devices are read."""
+ReadDevices = Callable[[], Awaitable[list[DeviceRow]]]
+"""Returns devices with their holders. Raises ApiError, or ValidationError of msgspec."""
 _QUOTA = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Workload")
 _PLACES = ("Node", "Pod", "Workload", "Topology", "ResourceFlavor")
 
@@ -40,12 +42,18 @@ class Catalog:
     """All views of one dashboard."""
 
     def __init__(
-        self, feed: Feed, access: ViewerAccess, client: Client, history: ViewerHistory
+        self,
+        feed: Feed,
+        access: ViewerAccess,
+        client: Client,
+        history: ViewerHistory,
+        devices: ReadDevices,
     ) -> None:
         self._feed = feed
         self._access = access
         self._client = client
         self._history = history
+        self._read_rows = devices
         self._rows = Rows(feed)
         self._load = Load()
         self._devices: list[DeviceRow] = []
@@ -117,13 +125,21 @@ class Catalog:
 
     async def _read_devices(self) -> None:
         try:
-            answer = await self._client.fetch(DEVICES_PATH)
-            self._devices = msgspec.convert(answer.get("items"), list[DeviceRow])
+            self._devices = await self._read_rows()
             self._note = ""
         except NotFound:
-            self._note = "this server does not report which pod holds which device"
+            self._note = (
+                "this server does not report which pod holds which device; on a cluster, name the "
+                "exporters of GPUs with deviceMetrics (docs/metrics.md)"
+            )
         except (ApiError, msgspec.ValidationError) as error:
             self._note = f"the devices cannot be read: {error}"
+
+
+async def machine_devices(client: Client) -> list[DeviceRow]:
+    """Return the devices that the API server of one machine reports. A `ReadDevices`."""
+    answer = await client.fetch(DEVICES_PATH)
+    return msgspec.convert(answer.get("items"), list[DeviceRow])
 
 
 def _named(request: web.BaseRequest, parameter: str) -> str:

@@ -188,6 +188,7 @@ def _dashboard() -> str:
         log_level=_LOG_LEVEL,
         feature_gates=_GATES,
         dashboard=True,
+        dcgm_exporter=_EXPORTER,
     )
     parts = []
     for at, each in enumerate(dashboard(chosen)):
@@ -214,7 +215,14 @@ def _dashboard_text(common: Settings, at: int, values: frozenset[str]) -> str:
     for value, (name, placeholder) in _DASHBOARD_VALUES.items():
         if name != _ACTIONS:
             text = text.replace(placeholder, f"{{{{ {value} }}}}")
+    text = _with_devices(text, chosen)
     return re.sub(rf" *- --feature-gates={_GATES}\n", _FEATURE_GATES, text)
+
+
+def _with_devices(text: str, settings: Settings) -> str:
+    """Return a template whose device arguments are those of the chart's values."""
+    given = "".join(f"        - {each}\n" for each in device_arguments(settings))
+    return text.replace(given, _DEVICE_ARGUMENTS)
 
 
 def _digest(settings: Settings) -> tuple[str, str]:
@@ -245,7 +253,7 @@ _FEATURE_GATES = """\
 """
 
 
-_STORAGE_CLASS, _EXPORTER = "HistoryStorageClass", "HistoryExporter"
+_STORAGE_CLASS, _EXPORTER = "HistoryStorageClass", "ExporterValue"
 _DEVICE_ARGUMENTS = '        {{- include "kuota.deviceArguments" . | trim | nindent 8 }}\n'
 _DATABASE = ".Values.history.database.existingSecret"
 _CLAIM = ".Values.history.persistence.existingClaim"
@@ -302,8 +310,7 @@ def _history_text(settings: Settings, obj: Json) -> str:
     text = text.replace(_NAMESPACE, _RELEASE).replace(*_digest(settings))
     for placeholder, value in _HISTORY_VALUES.items():
         text = text.replace(placeholder, value)
-    given = "".join(f"        - {each}\n" for each in device_arguments(settings))
-    return text.replace(given, _DEVICE_ARGUMENTS)
+    return _with_devices(text, settings)
 
 
 _VARIABLES = """\

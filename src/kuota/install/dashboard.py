@@ -13,7 +13,14 @@ from hashlib import sha256
 
 from kuota.api.base import Json
 
-from .deployment import CONFIG_MAP, DIGEST, container_security, pod_security, probe
+from .deployment import (
+    CONFIG_MAP,
+    DIGEST,
+    container_security,
+    device_arguments,
+    pod_security,
+    probe,
+)
 from .network import EXPLANATIONS, METRICS_PORT, PROBE_PORT
 from .rbac import job_plurals
 from .settings import CONFIG_KEY, PREFIX, Settings, named, named_object
@@ -205,7 +212,7 @@ def _arguments(settings: Settings) -> list[str]:
         found.append(f"--dashboard-proxy-ca={PROXY_AUTHORITY}/{_AUTHORITY}")
     if settings.dashboard_proxy_names:
         found.append(f"--dashboard-proxy-names={settings.dashboard_proxy_names}")
-    return found
+    return found + device_arguments(settings)
 
 
 def _container(settings: Settings) -> Json:

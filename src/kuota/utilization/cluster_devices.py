@@ -23,6 +23,9 @@ ABSENT_S = 30.0
 """A pod that was not found is looked for again after this time."""
 _GPU = "nvidia.com/gpu"
 
+ReadSamples = Callable[[], Awaitable[Sequence[DeviceSample]]]
+"""Returns the samples of exporters."""
+
 
 class PodWorkload(msgspec.Struct, frozen=True):
     """The Workload of a pod."""
@@ -40,13 +43,13 @@ class _KnownPod(msgspec.Struct, frozen=True):
 class ClusterDevices:
     """A `kuota.utilization.monitor.Readings` of a cluster.
 
-    `read` returns the samples of exporters, and `workload_of` the Workload of a pod; pods without
-    one are left out. A pod is read when it first holds a device, not watched.
+    `workload_of` returns the Workload of a pod; pods without one are left out. A pod is read when
+    it first holds a device, not watched.
     """
 
     def __init__(
         self,
-        read: Callable[[], Awaitable[Sequence[DeviceSample]]],
+        read: ReadSamples,
         client: Client,
         workload_of: Callable[[Json], PodWorkload | None],
         clock: Clock | None = None,

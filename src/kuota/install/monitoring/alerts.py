@@ -175,7 +175,7 @@ QUEUES = (
         summary="{{ $labels.team }} holds idle devices of {{ $labels.resource }}",
         meaning="Devices are allocated, but their utilization stays below the threshold.",
         check=(
-            "`kuota gpus` on one machine; the Events with reason DeviceIdle on a cluster: "
+            "The page Nodes of the dashboard; `kuota gpus` on one machine; Events on a cluster: "
             "`kubectl get events -A --field-selector reason=DeviceIdle`.",
         ),
         action=("Ask the owner to end or repair the job. Notebooks are the usual cause.",),

@@ -59,7 +59,7 @@ export function Moment({ at }) {
 
 /** Text that users control. @param {{children?: any}} properties */
 export function Text({ children }) {
-  return html`<bdi>${printable([children].flat().join(""))}</bdi>`;
+  return html`<bdi>${printable([children].flat(Infinity).join(""))}</bdi>`;
 }
 
 /** @param {{tone?: string, children?: any}} properties */
