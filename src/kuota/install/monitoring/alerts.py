@@ -15,16 +15,16 @@ CONTROL_PLANE = (
         severity=AlertSeverity.CRITICAL,
         summary="Prometheus has received no metrics of Kuota for 5 minutes",
         meaning="Kuota does not run, or Prometheus cannot scrape it. While it is down, no job "
-        "starts; with the webhooks down, no job that is queued can be created either.",
+        "starts. While the webhooks are down, no job that is queued can be created either.",
         check=(
             "On a cluster: `kubectl -n kueue-system get pods`, and the logs of pods that restart.",
             "On one machine: `kuota status`, and the end of `kuota.log` in the state directory.",
-            "In Prometheus: the page Targets shows why a scrape fails. 401 and 403 mean a missing "
-            "token or role.",
+            "In Prometheus: the page *Targets* shows why a scrape fails. 401 and 403 mean a "
+            "missing token or role.",
         ),
         action=(
             "Start it again: `kuota up --detach`, or fix what keeps the pods from starting. "
-            "Running jobs continue meanwhile.",
+            "Running jobs continue in the meantime.",
             "If only the scrape fails, correct the token: `kuota token create prometheus "
             "--metrics`, or the ClusterRoleBinding to `kueue-metrics-reader`.",
         ),
@@ -38,12 +38,12 @@ CONTROL_PLANE = (
         summary="No replica of Kuota leads",
         meaning="Replicas run, but none holds the Lease. Nothing is admitted.",
         check=(
-            "`kubectl -n kueue-system get lease c1f6bfd2.kueue.x-k8s.io -o yaml`: the holder, and "
-            "when it renewed the Lease.",
-            "Logs of the replicas: errors of requests to the API server.",
+            "`kubectl -n kueue-system get lease c1f6bfd2.kueue.x-k8s.io -o yaml` shows the holder, "
+            "and when it renewed the Lease.",
+            "The logs of the replicas contain failed requests to the API server.",
         ),
         action=(
-            "Restore the connection to the API server, or the rights on Leases.",
+            "Restore the connection to the API server, or the permissions on Leases.",
             "If the holder no longer exists, wait for the Lease to expire (15 s).",
         ),
     ),
@@ -55,10 +55,17 @@ CONTROL_PLANE = (
         for_="0m",
         severity=AlertSeverity.WARNING,
         summary="Unexpected errors in {{ $labels.where }}",
-        meaning="A part of the program failed in a way that its author did not expect. It was "
-        "isolated and retried, but each such error is a bug.",
-        check=("Search the log for `InternalError` and the name of the part.",),
-        action=("Report the error with its stack trace.", "Restart the process if it repeats."),
+        meaning="A part of the program failed unexpectedly. Kuota isolated the failure and retries "
+        "the operation, but each such error is a bug.",
+        check=(
+            "Search the log for errors of the logger `kuota.failures`. Each has a traceback.",
+            "`kubectl get events -A --field-selector reason=InternalError` shows the objects that "
+            "keep failing.",
+        ),
+        action=(
+            "Report the error with its stack trace.",
+            "Restart the process if the error repeats.",
+        ),
     ),
     Alert(
         name="KuotaReconcileErrors",
@@ -67,15 +74,15 @@ CONTROL_PLANE = (
         for_="15m",
         severity=AlertSeverity.WARNING,
         summary="Reconciliations of {{ $labels.controller }} fail",
-        meaning="Writes to the API server fail again and again, so states of jobs or queues are "
+        meaning="Writes to the API server fail repeatedly, so the states of jobs or queues are "
         "outdated.",
         check=(
             "The log names the object and the response of the API server.",
-            "Rights: `kubectl auth can-i --as=system:serviceaccount:kueue-system:"
+            "Permissions: `kubectl auth can-i --as=system:serviceaccount:kueue-system:"
             "kueue-controller-manager --list`.",
         ),
         action=(
-            "Correct missing rights, or webhooks of others that reject the writes.",
+            "Grant missing permissions, or correct other webhooks that reject the writes.",
             "If one object causes it, correct or delete that object.",
         ),
     ),
@@ -88,8 +95,9 @@ CONTROL_PLANE = (
         summary="1 % of the scheduling cycles take more than 5 seconds",
         meaning="Decisions are delayed. A cycle normally takes milliseconds.",
         check=(
-            "CPU usage and limit of the process; throttling.",
-            "The number of pending workloads, and queues with topologies and preemption.",
+            "Compare the CPU usage of the process with its limit, and check for throttling.",
+            "Check the number of pending workloads, and which queues use topologies and "
+            "preemption.",
         ),
         action=("Give the controller more CPU.", "Report it with the sizes of the queues."),
     ),
@@ -131,10 +139,10 @@ QUEUES = (
         for_="0m",
         severity=AlertSeverity.WARNING,
         summary="More than 20 preemptions within an hour in {{ $labels.cluster_queue }}",
-        meaning="Workloads displace each other often, and each time lose work.",
+        meaning="Workloads preempt each other often, and lose work each time.",
         check=(
-            "`kuota history -A --since 2h`: which jobs were preempted.",
-            "The panel Preemptions by the queue that preempted.",
+            "`kuota history -A --since 2h` shows which jobs were preempted.",
+            "The panel *Preemptions by the queue that preempted* shows the queues.",
         ),
         action=(
             "Use fewer priorities, or raise the nominal quota of queues that reclaim it daily.",
@@ -150,7 +158,10 @@ QUEUES = (
         severity=AlertSeverity.WARNING,
         summary="{{ $labels.team }} lost more than 20 % of its device time to evictions",
         meaning="Evictions end runs before they finish. Without checkpoints that work is lost.",
-        check=("`kuota usage -A --by team --since 1d`", "The dashboard of the team, by reason."),
+        check=(
+            "`kuota usage -A --by team --since 1d` shows the lost hours.",
+            "The dashboard of the team shows them by reason.",
+        ),
         action=(
             "Write checkpoints more often, and on SIGTERM.",
             "See KuotaManyPreemptions if the reason is Preempted.",
@@ -164,8 +175,8 @@ QUEUES = (
         severity=AlertSeverity.INFO,
         summary="Evicted workloads of {{ $labels.cluster_queue }} wait more than 4 hours",
         meaning="Preempted work resumes late: the queue depends on borrowed quota.",
-        check=("`kuota describe cq NAME`: nominal quota against usage.",),
-        action=("Raise the nominal quota, or expect these jobs to run at night.",),
+        check=("`kuota describe cq NAME` shows nominal quota and usage.",),
+        action=("Raise the nominal quota, or let these jobs run when other teams are idle.",),
     ),
     Alert(
         name="KuotaDevicesIdle",
@@ -175,7 +186,8 @@ QUEUES = (
         summary="{{ $labels.team }} holds idle devices of {{ $labels.resource }}",
         meaning="Devices are allocated, but their utilization stays below the threshold.",
         check=(
-            "The page Nodes of the dashboard; `kuota gpus` on one machine; Events on a cluster: "
+            "The page *Nodes* of the dashboard shows them, as does `kuota gpus` on one machine.",
+            "On a cluster, events name the pods: "
             "`kubectl get events -A --field-selector reason=DeviceIdle`.",
         ),
         action=("Ask the owner to end or repair the job. Notebooks are the usual cause.",),
@@ -191,8 +203,14 @@ MACHINE = (
         severity=AlertSeverity.WARNING,
         summary="1 % of the requests to {{ $labels.instance }} take more than a second",
         meaning="The embedded API server is overloaded, or its disk is slow.",
-        check=("The panels Requests and Stored objects.", "`iostat -x 5`: latency of the disk."),
-        action=("Find the client that sends most requests.", "Move the state to a faster disk."),
+        check=(
+            "The panels *Requests* and *Stored objects* show the load.",
+            "`iostat -x 5` shows the latency of the disk.",
+        ),
+        action=(
+            "Find the client that sends the most requests.",
+            "Move the state to a faster disk.",
+        ),
     ),
     Alert(
         name="KuotaRequestsRejected",
@@ -202,8 +220,10 @@ MACHINE = (
         severity=AlertSeverity.WARNING,
         summary="{{ $labels.instance }} rejects requests: {{ $labels.reason }}",
         meaning="A client exceeds its limits and gets status 429. Others are not affected.",
-        check=("The panel Requests, by verb; who polls: scripts that list objects in a loop.",),
-        action=("Let the client wait between requests, or use a watch.",),
+        check=(
+            "The panel *Requests* shows the verbs. Look for scripts that list objects in a loop.",
+        ),
+        action=("Change the client so that it waits between requests, or uses a watch.",),
     ),
     Alert(
         name="KuotaStoreLarge",
@@ -212,7 +232,7 @@ MACHINE = (
         severity=AlertSeverity.WARNING,
         summary="The store of {{ $labels.instance }} is larger than 10 GB",
         meaning="Many or large objects are stored. A start takes longer, and the disk may fill up.",
-        check=("The panel Stored objects: which resource has most objects.",),
+        check=("The panel *Stored objects* shows which resource has the most objects.",),
         action=(
             "Delete finished Jobs, or set `ttlSecondsAfterFinished` on them.",
             "Lower `--max-objects-per-namespace`.",
