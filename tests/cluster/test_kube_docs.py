@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from cluster.aggregation import api_service, service
-from cluster.controllers import controllers
+from cluster.controllers import Controllers, controllers
 from cluster.hooked import eventually
 from cluster.kube_install import installed
 from cluster.kube_server import KubeServer, free_port
-from control.objects import condition, flavor, job, local_queue, namespace, queue
+from control.objects import condition, flavor, job, local_queue, namespace, priority_class, queue
 from controller.site import stopped
 from docs.pages import Block, blocks
 from kuota.api.base import Json, Key
@@ -29,7 +29,12 @@ from kuota.webhook.injection import API_SERVICES
 SERVICE = Key("kueue-system", "kueue-visibility-server")
 POSITIONS = f"{PREFIX}/v1beta2/clusterqueues/vision/pendingworkloads"
 EXECUTED = {
-    "docs/cluster.md": ("kuota describe job train", "kubectl get --raw", "kuota plan -f -"),
+    "docs/cluster.md": (
+        "kuota describe job train",
+        "kubectl get --raw",
+        "kuota plan -f -",
+        "kuota import",
+    ),
     "docs/migrate.md": ("uniq -c", "kuota check -f config.yaml", "get lease"),
 }
 """A part of each block that this test executes."""
@@ -63,10 +68,27 @@ async def _story(server: KubeServer, folder: Path) -> None:
         name = pending["metadata"]["name"]
         await eventually(lambda: site.admin.fetch(POSITIONS))
         await eventually(lambda: site.admin.fetch(explanation_path(Key("vision", name))))
+        await _run_pod_of_team(site)
+        (mapping,) = [each for each in blocks("docs/cluster.md") if "toLocalQueue" in each.text]
+        (folder / "rules.yaml").write_text(mapping.text)
         for block in _executed():
             text = block.text.replace("job-train-12345", name)
             await asyncio.to_thread(_run, block, text, server, folder)
         await stopped(running)
+
+
+async def _run_pod_of_team(site: Controllers) -> None:
+    """Create a pod that `kuota import` can adopt, and the queue that it is charged to."""
+    main = local_queue("main", "vision")
+    main["metadata"]["namespace"] = "team"
+    container = {"name": "a", "image": "any", "resources": {"requests": {"cpu": "1"}}}
+    runs = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "runs", "namespace": "team", "labels": {"team": "vision"}},
+        "spec": {"nodeName": "n", "priorityClassName": "batch", "containers": [container]},
+    }
+    await site.apply(namespace("team"), priority_class("batch", 1), main, runs)
 
 
 def _pending(workload: Json) -> bool:

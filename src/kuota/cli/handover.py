@@ -178,7 +178,7 @@ class HandingOver:
         async with aclosing(self._client.pages(WORKLOADS, Selection(), limit=limit)) as pages:
             async for page in pages:
                 await asyncio.gather(*map(self._settle, page.items))
-                self._progress.show(f"{len(self._outcomes)} Workloads looked at")
+                self._progress.show(f"{output.counted(len(self._outcomes), 'Workload')} examined")
 
     async def _settle(self, workload: Json) -> None:
         key = key_of(workload)

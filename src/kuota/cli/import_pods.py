@@ -236,7 +236,7 @@ class PodsImport:
                     self._note(key, IMPORTED, queue)
                 except ApiError as error:
                     self._note(key, FAULTY, queue, rejection(error))
-            self._progress.show(f"importing {len(planned)} pods")
+            self._progress.show(f"importing {output.counted(len(planned), 'pod')}")
 
         self._outcomes = [each for each in self._outcomes if each.outcome == SKIPPED]
         await asyncio.gather(*(one(*each) for each in planned))
@@ -265,7 +265,7 @@ class PodsImport:
             output.show(found, form)
         else:
             words = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-            click.echo(f"{len(found)} pods{': ' if words else ''}{words}")
+            click.echo(f"{output.counted(len(found), 'pod')}{': ' if words else ''}{words}")
         if counts[FAULTY]:
             if not counts[IMPORTED]:
                 click.echo("Nothing was written.", err=True)

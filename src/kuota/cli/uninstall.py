@@ -26,7 +26,7 @@ from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
 
 from .amounts import Number
 from .connect import FAILED, Choice, Failed, conduct, rejection, server_options
-from .output import name_text
+from .output import counted, name_text
 from .progress import Progress
 from .session import until
 
@@ -236,7 +236,7 @@ class Uninstalling:
         selector = ",".join(f"{name}={value}" for name, value in SELECTED.items())
         listed = await self._client.list(PODS, self._settings.namespace, label_selector=selector)
         if listed.items:
-            self._progress.show(f"waiting for the end of {len(listed.items)} pods")
+            self._progress.show(f"waiting until {counted(len(listed.items), 'pod')} ended")
         for each in listed.items:
             await gone(self._session, ObjectToDelete(PODS, key_of(each)), each["metadata"]["uid"])
         self._progress.show("")
@@ -298,8 +298,8 @@ class Uninstalling:
         waiting = [each for each in listed.items if each["spec"].get("suspend")]
         if waiting:
             click.echo(
-                f"Note: {len(waiting)} Jobs wait, and stay suspended until somebody resumes them: "
-                f"kubectl get jobs -A -l {QUEUE_LABEL}",
+                f"Note: {counted(len(waiting), 'Job')} with a queue name will stay suspended until "
+                f"somebody resumes them: kubectl get jobs -A -l {QUEUE_LABEL}",
                 err=True,
             )
 
