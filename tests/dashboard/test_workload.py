@@ -140,6 +140,26 @@ def test_a_preempted_workload_refers_to_its_preemptor_and_resumes() -> None:
     run_scene(scene)
 
 
+def test_the_history_names_all_preemptors_of_a_workload() -> None:
+    async def scene(stage: Stage) -> None:
+        await _preempting(stage)
+        record = _recorded(stage, "low")
+        expected = []
+        for name in ("first", "second"):
+            await stage.api.apply(job(name, "2", labels=HIGH))
+            await stage.rest(10)
+            record = _recorded(stage, "low", record)
+            expected.append(stage.workload(name)["metadata"]["name"])
+            await stage.kubelet.succeed(name)
+            await stage.rest(10)
+            record = _recorded(stage, "low", record)
+        found = _model(stage, "low", record).timeline
+        preempted = [each for each in found if each.step is TimelineStep.PREEMPTED]
+        assert expected == [each.by.name for each in preempted if each.by is not None]
+
+    run_scene(scene)
+
+
 def test_a_timeline_needs_neither_history_nor_events() -> None:
     async def scene(stage: Stage) -> None:
         await _preempting(stage)

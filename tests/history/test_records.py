@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kuota.api.base import Json, OwnerReference
-from kuota.api.workload import PodSet, Workload
+from kuota.api.workload import PREEMPTOR_UID, PodSet, Workload
 from kuota.bridge.held_amounts import held_amounts
 from kuota.history.accounts import By, Period, merged, resource_hours, usage
 from kuota.history.records import RESIZED, JobRecord, RecordedOutcome, Run, forgotten, recorded
@@ -274,3 +274,22 @@ def test_a_clock_that_jumps_neither_makes_time_negative_nor_hides_a_run(jump: fl
     parts = [hours(record, Period(at, at + 100))[0] for at in range(0, 2000, 100)]
     assert whole == pytest.approx(sum(parts))
     assert whole >= 2 * 10
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "noted", "expected"),
+    [
+        ("Preempted", "Preempted for a workload (UID: a-1, JobUID: b) due to x", "", "a-1"),
+        ("Preempted", "Preempted to accommodate another workload", "c-2", "c-2"),
+        ("Deactivated", "(UID: a-1)", "c-2", ""),
+    ],
+)
+def test_a_run_names_its_preemptor(reason: str, message: str, noted: str, expected: str) -> None:
+    state = evicted(20, reason)
+    (ended, *rest) = state.status.conditions or []
+    conditions = [msgspec.structs.replace(ended, message=message), *rest]
+    metadata = msgspec.structs.replace(state.metadata, annotations={PREEMPTOR_UID: noted})
+    status = msgspec.structs.replace(state.status, conditions=conditions)
+    state = msgspec.structs.replace(state, status=status, metadata=metadata)
+    (run,) = observed(admitted(10), state).runs
+    assert expected == run.preemptor

@@ -12,13 +12,17 @@ from .records import JobRecord, overlap_ms
 
 
 class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A `kuota.history.records.Run`: when a job held the same amounts, and why that ended."""
+    """A `kuota.history.records.Run`: when a job held the same amounts, and why that ended.
+
+    `preemptor_uid` identifies the Workload that preempted the job, if it is known.
+    """
 
     admitted: str
     started: str
     cluster_queue: str
     ended: str = ""
     ending: str = ""
+    preemptor_uid: str = ""
 
 
 class HeldRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -83,6 +87,7 @@ def detailed_row(record: JobRecord, until: float) -> JobRow:
             cluster_queue=each.cluster_queue,
             ended=_if_known(each.ended),
             ending=each.ending,
+            preemptor_uid=each.preemptor,
         )
         for each in record.runs
     )

@@ -17,8 +17,9 @@ from kuota.api.base import Condition, by_type
 from kuota.api.core import AUTHOR
 from kuota.api.quantity import QuantityError, amount
 from kuota.api.resources import pod_requests
-from kuota.api.workload import Workload
+from kuota.api.workload import PREEMPTOR_UID, Workload
 from kuota.bridge.held_amounts import HeldAmounts, held_amounts
+from kuota.view.workload_state import uid_in
 
 
 class RecordedOutcome(StrEnum):
@@ -58,6 +59,7 @@ class Run(msgspec.Struct, frozen=True):
     amounts have changed since. `ending` is FINISHED, RESIZED, DELETED, or the reason of the
     eviction, such as PREEMPTED. It is empty while the run continues. `ready` states whether all
     pods were ready at some time since the admission; None if the Workload does not report it.
+    `preemptor` is the UID of the Workload that preempted this one, "" if it is unknown.
     """
 
     admitted: float
@@ -67,6 +69,7 @@ class Run(msgspec.Struct, frozen=True):
     ended: float | None = None
     ending: str = ""
     ready: bool | None = None
+    preemptor: str = ""
 
     @property
     def preempted(self) -> bool:
@@ -320,7 +323,7 @@ def _ran(
     """Return the record with the run that the state shows."""
     admission, admitted = workload.status.admission, _true(conditions, "Admitted")
     if admission is None:
-        return _evicted(record, conditions, now)
+        return _evicted(record, workload, conditions, now)
     if admitted is None:
         return record  # It waits for admission checks, or is about to stop.
     at, amounts = _time(admitted, now), held_amounts(workload)
@@ -333,26 +336,41 @@ def _ran(
         run = msgspec.structs.replace(run, started=max(now, running.started), ready=running.ready)
     elif running is not None:
         # An eviction and another reservation were not observed.
-        record = _evicted(record, conditions, now)
+        record = _evicted(record, workload, conditions, now)
     return msgspec.structs.replace(record, runs=(*record.runs, run))
 
 
-def _evicted(record: JobRecord, conditions: Mapping[str, Condition], now: float) -> JobRecord:
+def _evicted(
+    record: JobRecord, workload: Workload, conditions: Mapping[str, Condition], now: float
+) -> JobRecord:
     """Return the record without a continuing run. Quota is held until QuotaReserved changes."""
     if record.running is None:
         return record
     released = conditions.get("QuotaReserved")
     evicted = _true(conditions, "Evicted")
     at = _time(released, now) if released is not None else now
-    return _closed(record, at, evicted.reason if evicted is not None else EVICTED)
+    reason = evicted.reason if evicted is not None else EVICTED
+    return _closed(record, at, reason, _preemptor(workload, evicted))
 
 
-def _closed(record: JobRecord, at: float, ending: str) -> JobRecord:
+def _preemptor(workload: Workload, evicted: Condition | None) -> str:
+    """Return the UID of the Workload that preempted this one; "" after any other eviction.
+
+    Kueue writes it into the message, Kuota into an annotation, both before the quota is released.
+    """
+    if evicted is None or evicted.reason != PREEMPTED:
+        return ""
+    return uid_in(evicted.message) or workload.metadata.annotation(PREEMPTOR_UID)
+
+
+def _closed(record: JobRecord, at: float, ending: str, preemptor: str = "") -> JobRecord:
     """Return the record with its continuing run ended, if there is one."""
     running = record.running
     if running is None:
         return record
-    ended = msgspec.structs.replace(running, ended=max(at, running.started), ending=ending)
+    ended = msgspec.structs.replace(
+        running, ended=max(at, running.started), ending=ending, preemptor=preemptor
+    )
     return msgspec.structs.replace(record, runs=(*record.runs[:-1], ended))
 
 

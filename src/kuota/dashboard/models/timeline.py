@@ -79,7 +79,7 @@ def timeline(
     """
     found = [
         *_conditions(workload),
-        *(_past(past) if past is not None else ()),
+        *(_past(past, observed) if past is not None else ()),
         *_events(events),
     ]
     merged: list[TimelineEntry] = []
@@ -97,6 +97,7 @@ def _merge(known: list[TimelineEntry], entry: TimelineEntry) -> None:
                 other,
                 where=other.where or entry.where,
                 user=other.user or entry.user,
+                by=other.by or entry.by,
                 count=max(other.count, entry.count),
             )
             return
@@ -164,7 +165,7 @@ def _entry(
     )
 
 
-def _past(past: JobRow) -> Iterator[TimelineEntry]:
+def _past(past: JobRow, observed: ObservedState) -> Iterator[TimelineEntry]:
     """Yield the past runs of a job, and its end."""
     for run in past.runs:
         queue = run.cluster_queue
@@ -174,7 +175,7 @@ def _past(past: JobRow) -> Iterator[TimelineEntry]:
         else:
             yield _at(run.started, TimelineStep.RESIZED, "its amounts changed", where=queue)
         if run.ended and run.ending not in (FINISHED, RESIZED, DELETED):
-            yield _stopped(run)
+            yield _stopped(run, observed)
     for each in past.held:
         yield _at(each.started, TimelineStep.HELD, "held")
         if each.ended:
@@ -185,9 +186,11 @@ def _past(past: JobRow) -> Iterator[TimelineEntry]:
         yield _at(past.finished, TimelineStep.FAILED if failed else TimelineStep.FINISHED, words)
 
 
-def _stopped(run: RunRow) -> TimelineEntry:
+def _stopped(run: RunRow, observed: ObservedState) -> TimelineEntry:
     if run.ending == PREEMPTED:
-        return _at(run.ended, TimelineStep.PREEMPTED, "preempted", reason=run.ending)
+        entry = _at(run.ended, TimelineStep.PREEMPTED, "preempted", reason=run.ending)
+        by = observed.workload_by_uid(run.preemptor_uid)
+        return entry if by is None else msgspec.structs.replace(entry, by=workload_ref(by))
     return _at(run.ended, TimelineStep.EVICTED, f"evicted ({run.ending})", reason=run.ending)
 
 
@@ -219,12 +222,12 @@ def _events(events: Iterable[Json]) -> Iterator[TimelineEntry]:
 def _with_preemptors(
     entries: list[TimelineEntry], workload: Json, observed: ObservedState
 ) -> list[TimelineEntry]:
-    """Name the preemptors. Only that of the last preemption is recorded in the Workload."""
+    """Name the preemptors that the history did not. The Workload records only the last one."""
     found, last = list(entries), preemptor_uid(workload)
     for at in range(len(found) - 1, -1, -1):
         if found[at].step is TimelineStep.PREEMPTED:
             by = observed.workload_by_uid(uid_in(found[at].text) or last)
-            if by is not None:
+            if by is not None and found[at].by is None:
                 found[at] = msgspec.structs.replace(found[at], by=workload_ref(by))
             last = ""
     return found
