@@ -10,6 +10,7 @@ after the other. Needs Go for the runner, and the programs that `make kube` prov
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import shutil
 import subprocess
@@ -103,6 +104,17 @@ def measured(checkout: Path, folder: Path, manager: str, config: Path) -> Stats:
     return msgspec.yaml.decode(stats, type=Stats)
 
 
+def check_finished(states: Path, workloads: int) -> None:
+    """Raise RuntimeError unless so many Workloads have finished.
+
+    The runner also ends without an error if nothing has happened for a while.
+    """
+    with states.open(newline="") as file:
+        finished = sum(int(each["ms to finish"]) > 0 for each in csv.DictReader(file))
+    if finished < workloads:
+        raise RuntimeError(f"only {finished} of {workloads} Workloads have finished")
+
+
 def report(manager: str, stats: Stats, workloads: int, summary: Any) -> None:
     cpu_ms = stats.user_ms + stats.sys_ms
     print(f"{manager}")
@@ -138,6 +150,8 @@ def run(chosen: argparse.Namespace, folder: Path) -> None:
     for manager in managers:
         stats = measured(checkout, folder, manager, config)
         summary = msgspec.yaml.decode((folder / manager / "summary.yaml").read_bytes())
+        unseen = summary["droppedWorkloadEvents"]
+        check_finished(folder / manager / "wlStates.csv", workloads - unseen)
         report(manager, stats, workloads, summary)
 
 

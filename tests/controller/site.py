@@ -105,13 +105,18 @@ class RejectingProxy:
         self.refused: dict[str, int] = {}
         self.hidden: set[str] = set()
         """Kinds, by plural, that discovery does not tell of."""
+        self.lags = False
+        """Whether it cannot send the newest objects."""
         self.seen: list[tuple[str, str]] = []
 
     async def handle(self, request: Request) -> Response:
         self.seen.append((request.method, request.path))
         status = next((n for end, n in self.refused.items() if request.path.endswith(end)), None)
+        newest = "sendInitialEvents" in request.query and not request.query.get("resourceVersion")
+        if self.lags and newest:
+            status = 504
         if status is not None:
-            reason = {403: "Forbidden", 404: "NotFound"}[status]
+            reason = {403: "Forbidden", 404: "NotFound", 504: "Timeout"}[status]
             said = {"kind": "Status", "code": status, "reason": reason, "message": "refused"}
             return Response(status, msgspec.json.encode(said))
         answer = _reviewed(request)

@@ -38,6 +38,20 @@ def test_jobs_are_queued_and_started_over_a_kubeconfig(tmp_path: Path) -> None:
     run_story(story, tmp_path)
 
 
+def test_without_an_election_a_server_whose_cache_lags_does_not_delay_the_start(
+    tmp_path: Path,
+) -> None:
+    async def story(site: Site) -> None:
+        site.door.lags = True
+        running = await site.controller(WRITERS, config={"leaderElection": {"leaderElect": False}})
+        await _queues(site, 1)
+        await site.apply(job("one"))
+        await site.until_some(JOBS, _started)
+        await stopped(running)
+
+    run_story(story, tmp_path)
+
+
 def test_an_authority_that_cannot_be_read_is_named_in_one_line(tmp_path: Path) -> None:
     kubeconfig = {
         "current-context": "a",

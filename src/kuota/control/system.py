@@ -182,7 +182,10 @@ class System:
         return self.cache.synced
 
     async def run(self, leading: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Watch from now on, and decide and write once `leading` returns. Runs until cancelled."""
+        """Watch from now on, and decide and write once `leading` returns. Runs until cancelled.
+
+        Without `leading` there is no previous leader whose last writes must be known first.
+        """
         self._facts.follow()
         self._node_facts.follow()
         if Part.JOBS in self.parts and POD in self.cache.jobs:

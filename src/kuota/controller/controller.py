@@ -238,7 +238,8 @@ class Controller:
         calm_collector()
         self._made.set_result(system)
         if not self._follows_nothing:
-            await system.run(self._leadership.leading if self._leadership is not None else None)
+            election = self._leadership
+            await system.run(election.leading if election is not None and election.lease else None)
 
     async def _probe(self, at: socket.socket | None, stack: AsyncExitStack) -> None:
         if at is None:
