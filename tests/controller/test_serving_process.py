@@ -27,8 +27,9 @@ PLAIN: Json = {"metrics": {"bindAddress": "127.0.0.1:0"}}
 SUMMARY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/cq/pendingworkloads"
 
 
-def test_counting_begins_before_anything_is_decided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("config", "counts"), [(PLAIN, [True]), ({}, [])])
+def test_counting_begins_before_anything_is_decided_if_metrics_are_served(
+    config: Json, counts: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counting = list[bool]()
 
@@ -43,14 +44,19 @@ def test_counting_begins_before_anything_is_decided(
             stop.set()
 
         monkeypatch.setattr(System, "run", run)
-        config = tmp_path / "config.yaml"
-        config.write_text(json.dumps(configuration({})))
-        flags = Flags(config=str(config), kubeconfig=str(site.kubeconfig), parts="core,scheduler")
+        path = tmp_path / "config.yaml"
+        path.write_text(json.dumps(configuration(config)))
+        flags = Flags(
+            config=str(path),
+            kubeconfig=str(site.kubeconfig),
+            parts="core,scheduler",
+            plain_metrics=True,
+        )
         async with asyncio.timeout(HANG_S):
             await Controller(settings(flags, {}, tmp_path)).run(stop)
 
     run_story(story, tmp_path)
-    assert [True] == counting
+    assert counts == counting
 
 
 def test_metrics_in_the_clear_are_for_this_machine_alone(tmp_path: Path) -> None:

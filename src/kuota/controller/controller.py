@@ -25,6 +25,7 @@ from kuota.kube.clock import Clock, SystemClock, within
 from kuota.kube.config import Connection
 from kuota.kube.errors import KubeError
 from kuota.kube.http_client import HttpTransport
+from kuota.kube.requests import Transport
 from kuota.kube.retry import Rates
 from kuota.memory import calm_collector
 from kuota.metrics.runtime import Runtime, host_of
@@ -33,7 +34,7 @@ from .devices import watch_devices
 from .flags import ControllerSettings
 from .history import LEASE_SUFFIX, HistoryPart
 from .leadership import Leadership, leadership
-from .metrics import MetricsPart, load_metrics
+from .metrics import MetricsPart, counts, load_metrics
 from .ports import Ports, opened
 from .visibility import VisibilityPart
 from .webhooks import WebhookPart
@@ -61,12 +62,13 @@ class Clients:
         connection: Connection,
         limits: ClientConnection,
         may_write: Callable[[], bool],
-        runtime: Runtime,
+        runtime: Runtime | None = None,
         clock: Clock | None = None,
     ) -> None:
         clock = clock or SystemClock()
-        line = HttpTransport(connection, clock, agent=f"kuota/{__version__}")
-        self._transport = runtime.transport(line, host_of(connection.server))
+        self._transport: Transport = HttpTransport(connection, clock, agent=f"kuota/{__version__}")
+        if runtime is not None:
+            self._transport = runtime.transport(self._transport, host_of(connection.server))
         rates = allowed(limits, clock)
         self.electing = Client(self._transport, clock=clock)
         self.every_replica = Client(self._transport, clock=clock, rates=rates)
@@ -107,7 +109,8 @@ class Controller:
         self._on_lost = on_lost
         self._clock = SystemClock()
         self._leadership: Leadership | None = None
-        self._runtime = Runtime(self._clock)
+        # Nobody can read what is counted if metrics are not served.
+        self._runtime = Runtime(self._clock) if counts(settings) else None
         self._clients = Clients(
             settings.connection,
             settings.config.client_connection or ClientConnection(),
@@ -232,7 +235,8 @@ class Controller:
             clock=self._clock,
             parts=self._settings.parts,
         )
-        system.instrument = self._runtime.instrument
+        if self._runtime is not None:
+            system.instrument = self._runtime.instrument
         self._metrics.watch(system, self._leadership)
         # Loaded modules are never freed, so the garbage collector need not visit them.
         calm_collector()

@@ -14,7 +14,7 @@ from kuota.kube.clock import Clock
 from kuota.metrics.runtime import Runtime
 
 from . import certificates
-from .flags import ControllerSettings
+from .flags import ControllerSettings, address
 from .leadership import Leadership
 
 if TYPE_CHECKING:
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+def counts(settings: ControllerSettings) -> bool:
+    """Whether metrics are served, or the readings of devices are reported as Events."""
+    served = address(settings.config.metrics.bind_address) is not None
+    return served or bool(settings.devices.sources)
+
+
 class MetricsPart:
-    """Collects the metrics of a system and serves them."""
+    """Collects the metrics of a system and serves them. Without a runtime it does nothing."""
 
     def __init__(
-        self, settings: ControllerSettings, client: Client, clock: Clock, runtime: Runtime
+        self, settings: ControllerSettings, client: Client, clock: Clock, runtime: Runtime | None
     ) -> None:
         self._settings = settings
         self._client = client
@@ -38,6 +44,8 @@ class MetricsPart:
 
     def watch(self, system: System, leadership: Leadership | None) -> None:
         """Observe the system. It must not have started yet."""
+        if self._runtime is None:
+            return
         from kuota.control.observer import (
             CacheReader,
             attach_dispatch_observer,
@@ -62,6 +70,8 @@ class MetricsPart:
 
     async def run(self, leadership: Leadership | None, at: socket.socket | None) -> None:
         """Serve on the socket, if there is one, until cancelled."""
+        if self._runtime is None:
+            return
         metrics = await self._watching
         async with asyncio.TaskGroup() as group:
             group.create_task(_tell_role(metrics, leadership))
