@@ -13,6 +13,7 @@ from kuota.api.base import Json
 from kuota.api.config.frameworks import FRAMEWORKS
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 SLICE_REQUIRED = "kueue.x-k8s.io/podset-slice-required-topology"
 ON_THIS_MACHINE = Environment(pulls_images=False)
@@ -137,6 +138,30 @@ def test_a_queued_job_is_not_reported_unless_its_integration_is_disabled() -> No
     labelled = job({QUEUE_NAME: "q"})
     assert [] == paths(labelled)
     assert [f"metadata.labels[{QUEUE_NAME}]"] == paths(labelled, Environment(queued=frozenset()))
+
+
+def test_a_queue_name_that_another_controller_may_copy_to_its_pods_is_only_doubted() -> None:
+    labels = {"labels": {QUEUE_NAME: "q"}}
+    (warning,) = advice({"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": labels})
+    assert "only if its controller copies the label to pods or jobs" in warning.message
+
+
+def test_a_queue_and_a_priority_class_that_do_not_exist_are_reported_with_those_that_do() -> None:
+    known = Environment(
+        local_queues=lambda namespace: {"gpu", "cpu"} if namespace == "vision" else set(),
+        priority_classes=lambda: {"high"},
+    )
+    wrong = job({QUEUE_NAME: "fpga", PRIORITY_CLASS: "hihg"})
+    wrong["metadata"]["namespace"] = "vision"
+    queue, priority = advice(wrong, known)
+    assert "there is no LocalQueue fpga in namespace vision: the Job waits" in queue.message
+    assert "LocalQueues there: cpu, gpu" == queue.fix
+    assert "there is no WorkloadPriorityClass hihg" in priority.message
+    assert "did you mean high?" == priority.fix
+    right = job({QUEUE_NAME: "gpu", PRIORITY_CLASS: "high"})
+    right["metadata"]["namespace"] = "vision"
+    assert [] == advice(right, known)
+    assert [] == advice(wrong)
 
 
 def test_a_cron_job_hands_no_queue_name_to_its_jobs() -> None:

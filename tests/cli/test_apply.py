@@ -99,6 +99,13 @@ def test_a_dry_run_stores_nothing(cluster: Cluster) -> None:
     assert "a" not in cluster.names(CONFIG_MAPS)
 
 
+def test_an_object_without_a_name_leads_to_create(cluster: Cluster) -> None:
+    manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-}\n"
+    (cluster.folder / "a.yaml").write_text(manifest)
+    said = cluster.kuota("apply", "-f", str(cluster.folder / "a.yaml"), code=1)
+    assert f"to use a generateName: kuota create -f {cluster.folder / 'a.yaml'}" in said
+
+
 def test_a_kind_that_is_not_served_is_named(cluster: Cluster) -> None:
     other = "apiVersion: film.example.com/v1\nkind: RenderJob\nmetadata: {name: r}\n"
     said = cluster.kuota("apply", "-f", _written(cluster, other), code=1)

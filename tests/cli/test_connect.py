@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster
+from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster, job, workload
 from kuota.cli.connect import explained
 from kuota.kube.errors import Unreachable
-from kuota.kube.resources import NAMESPACES
+from kuota.kube.resources import JOBS, NAMESPACES, WORKLOADS
 from kuota.up import state_dir as state_dirs
 from kuota.up.state_dir import RunningInstance, StateDir
 
@@ -47,9 +47,22 @@ def test_a_forbidden_namespace_leads_to_those_of_the_team(cluster: Cluster) -> N
         cluster.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     assert "You can work in vision and vision-eval: say -n vision" in cluster.kuota("list", code=1)
     assert "" == cluster.kuota("list", "-n", "vision")
+    made = cluster.create(JOBS, job("train"))
+    place = {"metadata": {"name": "job-train", "namespace": "vision-eval"}}
+    cluster.create(WORKLOADS, workload("job-train", made) | place)
+    assert "workload.kueue.x-k8s.io/job-train\n" == cluster.kuota("list", "-A", "-o", "name")
     said = cluster.kuota("create", "lq", "x", "-c", "a", "-i", "-n", "vision", code=1)
     assert said.endswith("Members of a team may not do this. Ask an admin.\n")
     assert cluster.kuota("create", "cq", "x", code=1).endswith("Ask an admin for access.\n")
+    said = cluster.kuota("stop", "workload", "job-train", "-n", "vision-eval", code=1)
+    assert said.endswith("Members of a team may not do this. Ask an admin.\n")
+
+
+def test_what_nobody_may_do_does_not_lead_to_an_admin(cluster: Cluster) -> None:
+    role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\n"
+    said = cluster.kuota("apply", "-f", "-", stdin=role, code=1)
+    assert "the roles are fixed" in said
+    assert "Ask an admin" not in said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from cli.cluster import Cluster, condition, job, local_queue, pod_status, worklo
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    CORE_EVENTS,
     CRDS,
     JOBS,
     LOCAL_QUEUES,
@@ -14,7 +15,10 @@ from kuota.kube.resources import (
     NODES,
     PODS,
     WORKLOADS,
+    Resource,
 )
+
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 
 
 def test_a_job_is_described_with_the_reason_why_it_waits(cluster: Cluster) -> None:
@@ -182,7 +186,28 @@ def test_a_misspelt_name_is_guessed(cluster: Cluster) -> None:
 def test_the_name_of_a_job_needs_no_kind(cluster: Cluster) -> None:
     cluster.create(JOBS, job("train"))
     assert "Kind:        Job (batch/v1)\n" in cluster.kuota("describe", "train")
-    assert "the server has no kind 'other'" in cluster.kuota("describe", "other", code=2)
+    said = cluster.kuota("describe", "other", code=2)
+    assert "there is no job other in namespace default, and the server has no kind 'other'" in said
+    assert "did you mean train?" in cluster.kuota("describe", "trian", code=2)
+
+
+def test_the_name_of_a_job_of_another_kind_needs_no_kind(cluster: Cluster) -> None:
+    kind = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    ring = cluster.create(JOB_SETS, kind | {"metadata": {"name": "ring", "namespace": "default"}})
+    made = workload("jobset-ring", job("ring") | {"metadata": ring["metadata"]})
+    made["metadata"]["ownerReferences"][0] |= kind
+    cluster.create(WORKLOADS, made)
+    assert "Kind:        JobSet" in cluster.kuota("describe", "ring")
+
+
+def test_a_job_without_a_workload_says_what_prevents_it(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train") | {"spec": job("train")["spec"] | {"suspend": True}})
+    said = 'WorkloadPriorityClass "hihg" not found'
+    about = {"kind": "Job", "namespace": "default", "name": "train", "uid": made["metadata"]["uid"]}
+    metadata = {"name": "train.1", "namespace": "default"}
+    event = {"involvedObject": about, "type": "Warning", "message": said, "metadata": metadata}
+    cluster.create(CORE_EVENTS, {"apiVersion": "v1", "kind": "Event", "reason": "R"} | event)
+    assert f"Why:         it has no Workload: {said}\n" in cluster.kuota("describe", "train")
 
 
 def test_an_unknown_kind_is_guessed(cluster: Cluster) -> None:

@@ -151,3 +151,11 @@ def test_a_relay_refuses_requests_without_its_secret(cluster: Cluster) -> None:
 
 def test_a_command_behind_a_relay_that_is_killed_fails(cluster: Cluster) -> None:
     assert 128 + 9 == _relayed(cluster, "sh", "-c", "kill -9 $$").returncode
+
+
+def test_what_kuota_cannot_create_is_passed_to_kubectl(shell: Shell) -> None:
+    shell.start()
+    for args in (("namespace", "vision"), ("-f", "job.yaml"), ("--filename=job.yaml", "-n", "a")):
+        done = shell.kuota("create", *args)
+        assert ["create", *args] == done.stdout.splitlines()[:-1], done.stderr
+    assert "did you mean clusterqueue?" in shell.kuota("create", "clusterqeue", "x").stderr

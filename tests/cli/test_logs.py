@@ -72,7 +72,8 @@ def test_a_workload_leads_to_its_job(cluster: Cluster) -> None:
 
 
 def test_a_pod_that_is_missing_fails(cluster: Cluster) -> None:
-    assert 'pods "none" not found' in cluster.kuota("logs", "none", code=1)
+    said = cluster.kuota("logs", "none", code=1)
+    assert 'pods "none" not found in namespace default, and no Job has this name' in said
 
 
 def test_the_name_of_a_job_needs_no_kind(cluster: Cluster) -> None:

@@ -49,6 +49,9 @@ def test_faults_are_reported_before_anything_is_sent(cluster: Cluster) -> None:
     assert "is not RESOURCE=AMOUNT" in cluster.kuota(
         "create", "cq", "x", "--nominal-quota", "f:cpu", code=2
     )
+    assert "separate the resources of one flavor with ';'" in cluster.kuota(
+        "create", "cq", "x", "--nominal-quota", "f:cpu=1,memory=2Gi", code=2
+    )
     assert "has no --nominal-quota" in cluster.kuota(
         "create", "cq", "x", "--lending-limit", "f:cpu=1", code=2
     )

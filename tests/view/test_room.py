@@ -44,6 +44,15 @@ def test_nothing_is_said_where_there_are_no_nodes_to_compare_with() -> None:
     assert [] == said([queue(gpu=4)], [flavor()], [])
 
 
+def test_quota_of_a_flavor_that_does_not_exist_is_reported_with_the_one_that_was_meant() -> None:
+    found = said([queue("h10", gpu=4), queue("fpga", gpu=0)], [flavor("h100")], [node(gpu="8")])
+    admits = "ClusterQueues with quota of it admit no workload"
+    assert [
+        f"there is no ResourceFlavor fpga: {admits}",
+        f"there is no ResourceFlavor h10: {admits}; did you mean h100?",
+    ] == found
+
+
 def test_the_quotas_of_all_queues_are_added_up() -> None:
     assert [
         "quota is more than this machine has: nvidia.com/gpu 16 against 8; "
@@ -96,7 +105,7 @@ def test_a_flavor_that_leads_nowhere_is_named() -> None:
 
 def test_unoffered_flavors_and_empty_quotas_are_omitted() -> None:
     flavors = [flavor(), flavor("h100", gpu="h100")]
-    queues = [queue(gpu=0), queue("missing", gpu=9), queue("h100", gpu=0), queue(gpu="nonsense")]
+    queues = [queue(gpu=0), queue("h100", gpu=0), queue(gpu="nonsense")]
     assert [] == said(queues, flavors, [node(cpu="1")])
 
 

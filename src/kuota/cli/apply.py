@@ -30,13 +30,13 @@ from .connect import (
     Choice,
     conduct,
     filename_option,
-    rejection,
     server_options,
 )
 from .findings import Severity, inspected
 from .kinds import absence, resource_for
 from .manifests import Manifest, load
 from .output import counted, name_text, tidied
+from .own_namespaces import refusal
 
 if TYPE_CHECKING:
     from .session import Session
@@ -151,7 +151,7 @@ class Applying:
     async def _reason(self, error: ApiError | ManifestRejected, obj: Json) -> str:
         if isinstance(error, NotFound) and _NO_SUCH_KIND in error.message:
             return await absence(self._session, obj["apiVersion"], obj["kind"])
-        return rejection(error) if isinstance(error, ApiError) else str(error)
+        return await refusal(self._session, error) if isinstance(error, ApiError) else str(error)
 
     def _tell(self, resource: Resource, obj: Json, outcome: str, output: str) -> None:
         if output == "name":
@@ -169,7 +169,8 @@ class Applying:
         metadata = obj.get("metadata") or {}
         if not metadata.get("name"):
             raise ManifestRejected(
-                "metadata.name is missing; apply needs one, generateName is for create"
+                "metadata.name is missing, and apply needs one; "
+                f"to use a generateName: kuota create -f {manifest.source}"
             )
         own = metadata.get("namespace") or self._session.namespace
         if resource.namespaced and namespace_given and own != self._session.namespace:

@@ -220,9 +220,14 @@ def rejection(error: ApiError) -> str:
             "The server does not accept these credentials: the token was revoked or has expired, "
             "or the kubeconfig is for another server. Ask an admin for a new one."
         )
-    elif isinstance(error, Forbidden):
+    elif isinstance(error, Forbidden) and is_denied(error):
         own = ", or use a namespace of your team with -n" if "in the namespace" in lines[0] else ""
         lines.append(f"Ask an admin for access{own}.")
     elif isinstance(error, Conflict) and causes:
         lines.append("Take these fields over with --force-conflicts, or leave them out.")
     return "\n".join(lines)
+
+
+def is_denied(error: ApiError) -> bool:
+    """Whether the user has no permission. Other requests are forbidden to everybody."""
+    return 'User "' in error.message and '" cannot ' in error.message

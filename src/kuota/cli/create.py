@@ -18,8 +18,8 @@ from kuota.api.rules import faults, unknown_faults
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import CLUSTER_QUEUES, Resource
 
+from . import kubectl, room
 from . import output as printed
-from . import room
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .groups import KindGroup
 from .kinds import NAMES
@@ -86,9 +86,28 @@ def _quota_options(function: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
-@click.group("create", cls=KindGroup)
+class _CreateGroup(KindGroup):
+    """Creates queues, flavors and cohorts. kubectl creates everything else that it can."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing and kubectl.creates(args):
+            kubectl.run("create", args)
+        return super().parse_args(ctx, args)
+
+
+@click.group("create", cls=_CreateGroup)
 def command() -> None:
-    """Create a ClusterQueue, LocalQueue, ResourceFlavor or Cohort."""
+    """Create a ClusterQueue, LocalQueue, ResourceFlavor or Cohort.
+
+    Files (-f) and other kinds, such as namespaces, are passed to `kubectl create`. Use it for
+    manifests with a generateName, which cannot be applied.
+
+    \b
+    Examples:
+      kuota create clusterqueue team-a --nominal-quota "gpus:nvidia.com/gpu=8"
+      kuota create namespace vision
+      kuota create -f job.yaml
+    """
 
 
 @command.command("clusterqueue")
@@ -320,7 +339,10 @@ def _amounts(given: Sequence[str], option: str) -> Amounts:
     for part in _split(",".join(given)):
         flavor, colon, rest = part.partition(":")
         if not colon or not flavor:
-            raise click.BadParameter(f"'{part}' is not FLAVOR:RESOURCE=AMOUNT", param_hint=option)
+            hint = "; separate the resources of one flavor with ';'" if found else ""
+            raise click.BadParameter(
+                f"'{part}' is not FLAVOR:RESOURCE=AMOUNT{hint}", param_hint=option
+            )
         of_flavor = found.setdefault(flavor, {})
         for pair in _split(rest, ";"):
             resource, equals, amount = pair.partition("=")

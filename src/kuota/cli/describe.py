@@ -92,13 +92,14 @@ async def objects_of(
 
 async def printed(session: Session, resource: Resource, obj: Json) -> None:
     now = datetime.now(UTC)
+    events = await _events_of(session, obj)
     for name, value in _head(obj, now):
         click.echo(f"{name + ':':<13}{value}")
     workload = await workload_of(session, resource, obj)
     if workload is not None:
         await print_workload(session, workload, of_job=resource != WORKLOADS)
-    elif resource == JOBS and not holds(obj, "Complete"):
-        reason = await pods_why(session, key_of(obj))
+    else:
+        reason = await _why_without_workload(session, resource, obj, events)
         if reason:
             click.echo(f"{'Why:':<13}{reason}")
     if resource == CLUSTER_QUEUES:
@@ -116,7 +117,21 @@ async def printed(session: Session, resource: Resource, obj: Json) -> None:
     conditions = status.pop("conditions", None) or []
     _section("Status", status)
     _conditions(conditions, now)
-    await _events(session, obj, now)
+    _events(events, now)
+
+
+async def _why_without_workload(
+    session: Session, resource: Resource, obj: Json, events: Sequence[Json] | None
+) -> str:
+    """Return why the pods of a Job do not run, or what prevents the Workload of a job."""
+    spec = obj.get("spec") or {}
+    if (spec.get("runPolicy") or spec).get("suspend"):
+        last = events[-1] if events else {}
+        prevented = last.get("type") == "Warning"
+        return f"it has no Workload: {one_line(last['message'])}" if prevented else ""
+    if resource == JOBS and not holds(obj, "Complete"):
+        return await pods_why(session, key_of(obj))
+    return ""
 
 
 def _head(obj: Json, now: datetime) -> Iterator[tuple[str, str]]:
@@ -182,8 +197,8 @@ def _conditions(conditions: Sequence[Json], now: datetime) -> None:
     show_table(("  TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
 
 
-async def _events(session: Session, obj: Json, now: datetime) -> None:
-    """Print the events of the object, latest last, without those of namesakes."""
+async def _events_of(session: Session, obj: Json) -> list[Json] | None:
+    """Return the events of the object, latest last; None if they cannot be read."""
     key = key_of(obj)
     try:
         listed = await session.client.list(
@@ -192,13 +207,18 @@ async def _events(session: Session, obj: Json, now: datetime) -> None:
             field_selector=f"involvedObject.name={key.name},involvedObject.kind={obj['kind']}",
         )
     except ApiError:
+        return None
+    return about(listed.items, obj)
+
+
+def _events(events: Sequence[Json] | None, now: datetime) -> None:
+    if events is None:
         return
-    mine = about(listed.items, obj)
-    if not mine:
+    if not events:
         click.echo("Events:      none")
         return
     click.echo("Events:")
-    rows = [_event(each, now) for each in mine]
+    rows = [_event(each, now) for each in events]
     show_table(("  SEEN", "TYPE", "REASON", "FROM", "MESSAGE"), rows)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -113,7 +114,7 @@ async def absence(session: Session, api_version: str, kind: str) -> str:
 async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, list[str]]]:
     """Parse `KIND[,KIND] [NAME...]` or `KIND/NAME ...` into resources, each with its names.
 
-    A single word that is no kind may be the name of a Job.
+    A single word that is no kind may be the name of a job.
     """
     if any("/" in word for word in words):
         pairs: dict[Resource, list[str]] = {}
@@ -125,11 +126,36 @@ async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, 
         return list(pairs.items())
     try:
         kinds = [await resource_of(session, each) for each in words[0].split(",") if each]
-    except UnknownKind:
-        if len(words) == 1 and await exists(session, JOBS, words[0]):
-            return [(JOBS, [words[0]])]
-        raise
+    except UnknownKind as error:
+        if len(words) > 1:
+            raise
+        job = await kind_of_job(session, words[0])
+        if job is None:
+            raise UnknownKind(await _neither(session, words[0], error)) from None
+        return [(job, [words[0]])]
     return [(kind, list(words[1:])) for kind in kinds]
+
+
+async def kind_of_job(session: Session, name: str) -> Resource | None:
+    """Return the kind of the job of this name in the selected namespace; None if there is none.
+
+    A Job is found by its name, and a job of another kind if it has a Workload.
+    """
+    if await exists(session, JOBS, name):
+        return JOBS
+    for each in await _seen(session, WORKLOADS, session.namespace):
+        kind, of = owner(each)
+        if of == name and kind:
+            with suppress(UnknownKind):
+                return await resource_of(session, kind)
+    return None
+
+
+async def _neither(session: Session, word: str, error: UnknownKind) -> str:
+    """Return the message for a word that is neither a kind nor the name of a job."""
+    said = f"there is no job {word} in namespace {session.namespace}"
+    hint = await elsewhere(session, JOBS, word) or await _similar(session, word, JOBS)
+    return f"{said}{hint}" if hint else f"{said}, and {error.message}"
 
 
 async def exists(session: Session, resource: Resource, name: str) -> bool:
@@ -181,7 +207,8 @@ async def absent(
     if resource == WORKLOADS:
         hint = await _of_job(session, name) or hint
     hint = hint or await _similar(session, name, resource, *others)
-    return f"{error.message} in namespace {session.namespace}{hint}"
+    nor = "".join(f", and no {each.kind} has this name" for each in others)
+    return f"{error.message} in namespace {session.namespace}{nor}{hint}"
 
 
 async def _similar(session: Session, name: str, *kinds: Resource) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota get`, `delete`, `edit` and `patch`: run kubectl on the server that kuota selects.
+"""Runs kubectl on the server that kuota selects: `kuota get`, `delete`, `edit`, `patch`, `create`.
 
 All arguments are passed to kubectl unchanged, and the command exits with kubectl's status. kubectl
 cannot use the Unix socket of the control plane, so users without a token get a relay.
@@ -18,6 +18,14 @@ from .connect import Choice, Failed, local_state_dir
 _ALIASES = {"wl": "workloads"}
 """Names of kinds in other commands of kuota that no CustomResourceDefinition declares."""
 
+_CREATED = (
+    *("configmap", "cm", "cronjob", "cj", "deployment", "deploy", "job", "namespace", "ns"),
+    *("priorityclass", "pc", "quota", "resourcequota", "role", "rolebinding", "clusterrole"),
+    *("clusterrolebinding", "secret", "service", "svc", "serviceaccount", "sa", "token"),
+    *("ingress", "ing", "poddisruptionbudget", "pdb"),
+)
+"""Kinds that `kubectl create` can create without a file."""
+
 
 class PassThrough(click.Command):
     """A command that passes all arguments to kubectl, including `--help`."""
@@ -28,6 +36,12 @@ class PassThrough(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.args = args
         return args
+
+
+def creates(args: list[str]) -> bool:
+    """Whether the arguments of `create` name a file, or a kind that kubectl creates."""
+    first = args[0] if args else ""
+    return first.startswith(("-f", "--filename")) or first in _CREATED
 
 
 def run(verb: str, args: list[str]) -> None:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from kuota.api.base import Json
+from kuota.kube.errors import Forbidden
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
@@ -27,6 +28,7 @@ from kuota.view.live import age, gets
 from . import output as printed
 from .connect import Choice, server_options
 from .output import name_text, show_table, tidied
+from .own_namespaces import own_namespaces
 
 if TYPE_CHECKING:
     from .session import Session
@@ -46,13 +48,21 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
         return session.namespace if resource.namespaced and not self.everywhere else None
 
     async def items(self, session: Session, resource: Resource) -> list[Json]:
-        found = await session.client.list(
-            resource,
-            self.where(session, resource),
-            label_selector=self.labels,
-            field_selector=self.fields,
-        )
-        return found.items
+        """Return the objects. Members get those of their teams if they ask for all namespaces."""
+
+        async def inside(namespace: str | None) -> list[Json]:
+            found = await session.client.list(
+                resource, namespace, label_selector=self.labels, field_selector=self.fields
+            )
+            return found.items
+
+        try:
+            return await inside(self.where(session, resource))
+        except Forbidden:
+            own = await own_namespaces(session) if self.everywhere and session.embedded else []
+            if not own:
+                raise
+        return [obj for namespace in own for obj in await inside(namespace)]
 
     def show(
         self,
@@ -119,7 +129,11 @@ def list_options(function: Callable[..., None]) -> Callable[..., None]:
 _EVERYWHERE = (LOCAL_QUEUES, WORKLOADS)
 """Kinds whose lists have the option -A."""
 EVERYWHERE = click.option(
-    "-A", "--all-namespaces", "everywhere", is_flag=True, help="List all namespaces."
+    "-A",
+    "--all-namespaces",
+    "everywhere",
+    is_flag=True,
+    help="List all namespaces that you may read.",
 )
 
 

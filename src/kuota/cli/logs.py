@@ -29,7 +29,7 @@ from .job_objects import (
     pods_of,
     workload_of,
 )
-from .kinds import absent, exists, resource_of
+from .kinds import absent, exists, kind_of_job, resource_of
 from .log_lines import Copying, Writer, begun, until_begun
 from .output import name_text
 from .pods_follow import POD_GROUP, PodsFollow, pods_of_group
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 def command(what: str, choice: Choice, **options: Any) -> None:
     """Print the log of a pod, or the logs of all pods of a Job, Deployment, pod group or other job.
 
-    A name without a kind is that of a pod, or else that of a Job. The pods of a job that MultiKueue
+    A name without a kind is that of a pod, or else that of a job. The pods of a job that MultiKueue
     has sent to another cluster are read there.
 
     With -f, follow the pod or job to its end, through preemptions and restarts of its pods. If it
@@ -91,8 +91,10 @@ def command(what: str, choice: Choice, **options: Any) -> None:
 
 async def _of(session: Session, what: str, options: LogOptions) -> int:
     kind, slash, name = what.partition("/")
-    if not slash and await _is_job(session, what):
-        kind, slash, name = "job", "/", what
+    if not slash and not await exists(session, PODS, what):
+        found = await kind_of_job(session, what)
+        if found is not None:
+            kind, slash, name = found.name, "/", what
     if not slash or kind in ("pod", "pods", "po"):
         return await _of_pod(session, name or kind, options)
     group = await _group(session, kind, name)
@@ -137,11 +139,6 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
 def _is_gated(pod: Json) -> bool:
     """Whether the pod does not run here: not yet, or because it runs in another cluster."""
     return bool((pod.get("spec") or {}).get("schedulingGates"))
-
-
-async def _is_job(session: Session, name: str) -> bool:
-    """Whether the name is that of a Job and of no pod."""
-    return not await exists(session, PODS, name) and await exists(session, JOBS, name)
 
 
 def _because(pod: Json) -> str:

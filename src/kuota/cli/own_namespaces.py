@@ -12,7 +12,7 @@ from kuota.kube.resources import NAMESPACES, Resource
 from kuota.server.auth import TEAM
 from kuota.view.words import several
 
-from .connect import rejection
+from .connect import is_denied, rejection
 
 if TYPE_CHECKING:
     from .session import Session
@@ -22,9 +22,14 @@ _WHO_AM_I = Resource(
 )
 
 
+async def refusal(session: Session, error: ApiError) -> str:
+    """Return the message for a request that the server refused."""
+    return await forbidden(session, error) if isinstance(error, Forbidden) else rejection(error)
+
+
 async def forbidden(session: Session, error: Forbidden) -> str:
     """Return the message for a forbidden request, with the namespaces of the user's teams."""
-    found = await own_namespaces(session) if session.embedded else []
+    found = await own_namespaces(session) if session.embedded and is_denied(error) else []
     if session.namespace in found:
         return f"{error.message}\nMembers of a team may not do this. Ask an admin."
     if not found or "in the namespace" not in error.message:

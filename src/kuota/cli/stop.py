@@ -12,10 +12,11 @@ from kuota.api.base import Json
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import WORKLOADS, Resource
 
-from .connect import FAILED, Choice, conduct, rejection, server_options
+from .connect import FAILED, Choice, conduct, server_options
 from .groups import KindGroup
 from .kinds import NAMES, absent, workloads_of
 from .output import name_text
+from .own_namespaces import refusal
 
 if TYPE_CHECKING:
     from .session import Session
@@ -125,7 +126,7 @@ async def _set_of_job(session: Session, job: str, field: Json, word: str, dry_ru
     try:
         found = await workloads_of(session, job)
     except ApiError as error:
-        click.echo(f"Error: {rejection(error)}", err=True)
+        click.echo(f"Error: {await refusal(session, error)}", err=True)
         return False
     if not found:
         where = f"in namespace {session.namespace}"
@@ -145,7 +146,7 @@ async def _set(
         click.echo(f"Error: {await absent(session, resource, name, error)}", err=True)
         return False
     except ApiError as error:
-        click.echo(f"Error: {rejection(error)}", err=True)
+        click.echo(f"Error: {await refusal(session, error)}", err=True)
         return False
     click.echo(f"{name_text(resource, obj)} {word}{' (dry run)' if dry_run else ''}")
     return True

@@ -7,8 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from kuota.api.base import Json, Key
+from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.kube.errors import ApiError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS, key_of
 from kuota.view.live import asks, gets, queue_rows
@@ -62,12 +64,15 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
         ("Quota", gets(workload)),
         ("Cluster", cluster_of(workload)),
     ]
+    queues = await _queues_there(session, workload)
     if found is not None and found.text:
-        lines.append(("Why", found.text))
+        lines += [("Why", found.text), ("To fix", queues)]
+        # This advice names the queues that exist, which the explanation does not know.
+        found = replace(found, help=[]) if queues else found
     else:
         lines += [
             ("Why", _why(workload, queue) if waits else cause if now in _UNDER_WAY else ""),
-            ("To fix", way_out(workload) or await _queues_there(session, workload)),
+            ("To fix", way_out(workload) or queues),
             ("Note", note),
         ]
     for name, value in lines:
@@ -145,10 +150,10 @@ async def _cluster_queue(session: Session, workload: Json) -> Json | None:
 
 
 async def _queues_there(session: Session, workload: Json) -> str:
-    """Return a suggestion for a pending workload whose LocalQueue does not exist; otherwise ""."""
+    """Return a suggestion for a pending workload without an existing LocalQueue; otherwise ""."""
     local = str((workload.get("spec") or {}).get("queueName") or "")
     place = key_of(workload).namespace
-    if not local or state(workload) is not LiveState.PENDING:
+    if state(workload) is not LiveState.PENDING:
         return ""
     try:
         listed = await session.client.list(LOCAL_QUEUES, place)
@@ -158,7 +163,10 @@ async def _queues_there(session: Session, workload: Json) -> str:
     if local in names:
         return ""
     if not names:
-        return f"create LocalQueue {local}; namespace {place} has no LocalQueue"
+        made = f"LocalQueue {local}" if local else "a LocalQueue"
+        return f"create {made}; namespace {place} has no LocalQueue"
+    if not local:
+        return f"set the label {QUEUE_NAME} to a LocalQueue of namespace {place}: {several(names)}"
     return f"create LocalQueue {local}, or use another one of namespace {place}: {several(names)}"
 
 

@@ -9,9 +9,9 @@ from kuota.api.advice import Environment, advice
 from kuota.api.rules.report import child, objects, string_map, text
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.control.checks.registry import controller_names
-from kuota.kube.resources import NODES, TOPOLOGIES
+from kuota.kube.resources import LOCAL_QUEUES, NODES, TOPOLOGIES, WORKLOAD_PRIORITY_CLASSES
 from kuota.server.admission import Adviser, Review
-from kuota.server.store import Store
+from kuota.server.store import Store, key_of
 
 from .local import SYSTEM
 
@@ -23,6 +23,8 @@ def adviser(store: Store, config: LifecycleConfig) -> Adviser:
         pulls_images=False,
         node_labels=lambda: _node_labels(store),
         topology_levels=lambda: _topology_levels(store),
+        local_queues=lambda namespace: _names(store, LOCAL_QUEUES.name, namespace),
+        priority_classes=lambda: _names(store, WORKLOAD_PRIORITY_CLASSES.name),
         check_controllers=controller_names(),
     )
 
@@ -32,6 +34,10 @@ def adviser(store: Store, config: LifecycleConfig) -> Adviser:
         return [str(each) for each in advice(review.object, environment)]
 
     return advise
+
+
+def _names(store: Store, resource: str, namespace: str | None = None) -> frozenset[str]:
+    return frozenset(key_of(each).name for each in store.list(resource, namespace).items)
 
 
 def _node_labels(store: Store) -> frozenset[str]:

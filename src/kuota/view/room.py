@@ -8,8 +8,9 @@ workload nor the pod shows the cause.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kuota.api.base import Json
 from kuota.api.quantity import UNLIMITED, QuantityError, canonical, is_size, parse, quota_amount
@@ -32,18 +33,20 @@ class TooMuch(ViewStruct):
 class Shortage(ViewStruct):
     """Flavors whose quota exceeds the capacity of their nodes.
 
-    `flavors` is empty if the shortage concerns all nodes. `labels` is set if no node has these
-    labels; the capacity is then zero.
+    `flavors` is empty if the shortage concerns all nodes. If no node has the labels of the flavor,
+    `nodes` is 0 and `labels` is set. If the flavor does not exist, `nodes` is 0 and `labels` is
+    empty, and `meant` is the most similar flavor, if there is one.
     """
 
     nodes: int
     amounts: list[TooMuch]
     flavors: list[str] = []
     labels: dict[str, str] = {}
+    meant: str = ""
 
 
 def shortages(
-    queues: Iterable[Json], flavors: Iterable[Json], nodes: Sequence[Json]
+    queues: Sequence[Json], flavors: Iterable[Json], nodes: Sequence[Json]
 ) -> list[Shortage]:
     """Return where the quota of ClusterQueues and Cohorts exceeds the capacity of the nodes.
 
@@ -61,7 +64,20 @@ def shortages(
     groups = sorted(set(reach.values()), key=lambda some: (-len(some), sorted(some)))
     found = (_shortage(some, quota, reach, nodes) for some in groups if some)
     nowhere = (_nowhere(name, labels[name], quota[name]) for name in reach if not reach[name])
-    return [each for each in (*found, *nowhere) if each is not None]
+    missing = _missing(queues, labels)
+    return [each for each in (*found, *nowhere, *missing) if each is not None]
+
+
+def _missing(queues: Sequence[Json], known: Collection[str]) -> Iterator[Shortage]:
+    """Yield the flavors that do not exist. A ClusterQueue with quota of one is inactive."""
+    offered: dict[str, Counter[str]] = {}
+    for flavor, resource, amount in _quotas(queues):
+        if flavor not in known:
+            offered.setdefault(flavor, Counter())[resource] += amount
+    for name, amounts in sorted(offered.items()):
+        close = difflib.get_close_matches(name, known, n=1)
+        meant = close[0] if close else ""
+        yield Shortage(flavors=[name], nodes=0, amounts=_too_much(amounts, {}), meant=meant)
 
 
 def _quota(queues: Iterable[Json], known: Mapping[str, object]) -> dict[str, Counter[str]]:
@@ -149,6 +165,12 @@ def concerns(found: Shortage, quotas: Iterable[tuple[str, str]]) -> bool:
 def shortage_words(found: Shortage) -> str:
     """Describe the shortage in one line, which can follow a prefix."""
     names = f"flavor{'s' * (len(found.flavors) > 1)} {several(found.flavors)}"
+    if not found.nodes and not found.labels:
+        meant = f"; did you mean {found.meant}?" if found.meant else ""
+        return (
+            f"there is no ResourceFlavor {several(found.flavors)}: ClusterQueues with quota of it "
+            f"admit no workload{meant}"
+        )
     if not found.nodes:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items()))
         return (

@@ -19,7 +19,7 @@ from .kueue_kinds import (
     queue_without_namespaces,
 )
 from .pods import pods_without_command
-from .queueing import queue_name_without_controller
+from .queueing import queue_name_without_controller, references_without_object
 from .topology import levels_without_nodes, required_levels_without_nodes
 
 __all__ = [
@@ -39,6 +39,7 @@ def _all(obj: Json, environment: Environment) -> Iterator[FieldError]:
     yield from misspelt_keys(obj)
     yield from misplaced_queue_name(obj)
     yield from queue_name_without_controller(obj, environment)
+    yield from references_without_object(obj, environment)
     yield from queue_without_namespaces(obj)
     yield from check_without_controller(obj, environment)
     yield from pods_without_command(obj, environment)

@@ -12,9 +12,11 @@ GroupKind = tuple[str, str]
 BATCH_JOB_KIND: GroupKind = ("batch", "Job")
 Names = Callable[[], Collection[str] | None]
 """Returns None while the names are unknown. No warnings about the names are then reported."""
+NamesIn = Callable[[str], Collection[str] | None]
+"""The same for the names in a namespace."""
 
 
-def _unknown() -> None:
+def _unknown(_namespace: str = "") -> None:
     return None
 
 
@@ -22,7 +24,8 @@ class Environment(Struct):
     """One control plane.
 
     `queued` are the kinds whose objects wait for quota. `node_labels` returns the label keys of
-    all nodes, and `topology_levels` the levels of all Topologies. `check_controllers` are the names
+    all nodes, `topology_levels` the levels of all Topologies, `local_queues` the LocalQueues of a
+    namespace, and `priority_classes` all WorkloadPriorityClasses. `check_controllers` are the names
     of its admission check controllers.
     """
 
@@ -30,6 +33,8 @@ class Environment(Struct):
     pulls_images: bool = True
     node_labels: Names = _unknown
     topology_levels: Names = _unknown
+    local_queues: NamesIn = _unknown
+    priority_classes: Names = _unknown
     check_controllers: frozenset[str] = frozenset({MULTIKUEUE, PROVISIONING})
 
 

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns about objects with a queue name that no controller queues and that run without quota."""
+"""Warns about queue names that have no effect, and about queues and classes that do not exist."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..base import Json, group_of
 from ..config.frameworks import FRAMEWORKS
 from ..faults import FieldError, invalid
 from ..kueue import GROUP
-from ..rules.job_common import QUEUE_NAME
+from ..rules.job_common import PRIORITY_CLASS, QUEUE_NAME
 from ..rules.metadata import label, label_path
 from ..rules.report import child, elements, mapping, text
+from ..structure.faults import suggestion
 from .environment import Environment, GroupKind
 
 _INTEGRATIONS = {(gvk.group, gvk.kind): name for name, gvk in FRAMEWORKS.items()}
@@ -28,6 +29,30 @@ def queue_name_without_controller(obj: Json, environment: Environment) -> Iterat
     yield invalid(label_path(QUEUE_NAME), name, message, fix)
 
 
+def references_without_object(obj: Json, environment: Environment) -> Iterator[FieldError]:
+    """Yield a warning for a LocalQueue and a WorkloadPriorityClass of a job that do not exist."""
+    kind = text(obj.get("kind"))
+    if (group_of(text(obj.get("apiVersion"))), kind) not in environment.queued or _controlled(obj):
+        return
+    namespace = text(child(obj, "metadata").get("namespace"))
+    queue, queues = label(obj, QUEUE_NAME), environment.local_queues(namespace)
+    if queue and queues is not None and queue not in queues:
+        message = f"there is no LocalQueue {queue} in namespace {namespace}: the {kind} waits"
+        fix = _instead(queue, queues, "LocalQueues there")
+        yield invalid(label_path(QUEUE_NAME), queue, message, fix)
+    name, classes = label(obj, PRIORITY_CLASS), environment.priority_classes()
+    if name and classes is not None and name not in classes:
+        message = f"there is no WorkloadPriorityClass {name}: the {kind} is not queued without it"
+        fix = _instead(name, classes, "WorkloadPriorityClasses")
+        yield invalid(label_path(PRIORITY_CLASS), name, message, fix)
+
+
+def _instead(name: str, known: Collection[str], title: str) -> str:
+    if not known:
+        return f"{title}: none"
+    return suggestion(name, known) or f"{title}: {', '.join(sorted(known)[:5])}"
+
+
 def _words(kind: GroupKind) -> tuple[str, str]:
     name = _INTEGRATIONS.get(kind, "")
     if name:
@@ -40,7 +65,11 @@ def _words(kind: GroupKind) -> tuple[str, str]:
             "a CronJob is not queued itself, and its Jobs do not inherit its labels",
             f"move it to spec.jobTemplate.{label_path(QUEUE_NAME)}",
         )
-    return f"objects of kind {kind[1]} are not queued, so the queue name has no effect", ""
+    return (
+        f"objects of kind {kind[1]} are not queued themselves, so the queue name has an effect "
+        "only if its controller copies the label to pods or jobs",
+        "",
+    )
 
 
 def _controlled(obj: Json) -> bool:
