@@ -10,10 +10,12 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from kuota.api.base import Json, Key
 from kuota.kube.resources import JOBS, PODS
 from kuota.runner.pod_runs import end_all
-from kuota.runner.processes import shim_state
+from kuota.runner.processes import RunSettings, shim_state
 from runner.machine import World, container, gpus, job, one_node, pod, story
 
 WAITS = "while ! [ -p go ]; do sleep 0.01; done; echo up; read x < go; echo $x"
@@ -98,6 +100,39 @@ def test_a_runner_that_lost_its_memory_does_not_run_work_again_unnoticed(tmp_pat
         world.start()
 
     story(tmp_path / "first", work)
+
+
+def test_a_job_that_ignores_disruptions_starts_again_after_a_reboot(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+        policy = {"rules": [ignored]}
+        await world.submit(job("long", "sleep 100", backoffLimit=0, podFailurePolicy=policy))
+        (first,) = await world.some(
+            PODS, lambda some: any(p["status"]["phase"] == "Running" for p in some)
+        )
+        await world.stop()
+        run = world.state_dir / "pods" / first["metadata"]["uid"] / "runs/main/0"
+        _reboot(run)
+        world.start()
+        lost = await world.phase(first["metadata"]["name"], "Failed")
+        (found,) = [each for each in lost["status"]["conditions"] if "Disruption" in each["type"]]
+        assert ("True", "TerminationByKubelet") == (found["status"], found["reason"])
+        assert "the machine was restarted" in found["message"]
+        await world.some(PODS, lambda some: any(p["status"]["phase"] == "Running" for p in some))
+
+    story(tmp_path, work)
+
+
+def _reboot(run: Path) -> None:
+    """Let the processes of the run be those of an earlier boot, of which nothing is left."""
+    state = shim_state(str(run))
+    assert state is not None
+    assert state.pid is not None
+    for pid in (state.shim, state.pid):
+        os.kill(pid, signal.SIGKILL)
+    settings = msgspec.json.decode((run / "settings").read_bytes(), type=RunSettings)
+    changed = msgspec.structs.replace(settings, boot="earlier")
+    (run / "settings").write_bytes(msgspec.json.encode(changed))
 
 
 def test_everything_can_be_ended_without_a_server(tmp_path: Path) -> None:

@@ -13,6 +13,11 @@ from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, QUEUE_NAME
 _WORKLOAD_CLASS, _POD_CLASS = "WorkloadPriorityClass", "PriorityClass"
 CLASSES = (_WORKLOAD_CLASS, _POD_CLASS)
 _LONGEST = 40
+_IGNORE_DISRUPTIONS = {
+    "action": "Ignore",
+    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+}
+"""A pod that ended with its machine or node is replaced, and does not count as a failure."""
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +58,7 @@ def job_of(asked: RunRequest, namespace: str, priority_kind: str = _WORKLOAD_CLA
             "completions": asked.parallelism,
             **together,
             "backoffLimit": asked.retries,
+            "podFailurePolicy": {"rules": [_IGNORE_DISRUPTIONS]},
             **queued,
             "template": {"spec": _pod(asked, priority_kind)},
         },

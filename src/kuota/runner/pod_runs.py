@@ -214,6 +214,8 @@ class PodRuns:
 
 
 _NEVER_RAN = "NeverRan"
+_KILLED = "its shim was killed, and its exit code is lost"
+_REBOOTED = "the machine was restarted while it ran"
 
 
 def _run(
@@ -236,6 +238,7 @@ def _run(
         signal=state.signal if state else 0,
         reason=reason,
         message=message,
+        rebooted=message == _REBOOTED,
     )
 
 
@@ -248,8 +251,7 @@ def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
         message = start_failure(kept.program, kept.folder, state.stage, state.errno)
         return _EXIT_NOT_STARTED, "StartError", message
     if process.exit_code is None:
-        message = "its shim was killed, and its exit code is lost"
-        return _EXIT_UNKNOWN, "ContainerStatusUnknown", message
+        return _EXIT_UNKNOWN, "ContainerStatusUnknown", _REBOOTED if process.rebooted else _KILLED
     if process.exit_code == 128 + NEVER_RELEASED and state.adopted:
         return _EXIT_NOT_STARTED, _NEVER_RAN, ""
     return process.exit_code, "OOMKilled" if state.oom and process.exit_code else "", ""

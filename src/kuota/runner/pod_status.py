@@ -35,6 +35,10 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     ip: str = "127.0.0.1"
 
 
+DISRUPTED = "DisruptionTarget"
+"""The condition of pods that failed through no fault of their own. A Job may ignore them."""
+
+
 def pod_status(pod: Json, seen: Observed, now: float) -> Json:
     """The parts of the status that a runner is responsible for."""
     spec = pod["spec"]
@@ -175,6 +179,10 @@ def _conditions(pod: Json, seen: Observed, status: Json, now: float) -> list[Jso
         "ContainersReady": ready,
         LOCAL: ("True", "ImageNotPulled", "; ".join((image_note(spec), *seen.notes))),
     }
+    runs = [each.current for each in seen.histories.values() if each.current is not None]
+    lost = [run.message for run in runs if run.rebooted]
+    if phase == "Failed" and lost:
+        wanted[DISRUPTED] = ("True", "TerminationByKubelet", lost[0])
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     if "PodScheduled" not in before:
         wanted["PodScheduled"] = ("True", "", "")

@@ -20,6 +20,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a container, starting with attempt 0. Times are seconds since 1970.
 
     `streak` counts the short runs before this one, which determine the delay of the next one.
+    `rebooted` is set if the machine was restarted during the run.
     """
 
     attempt: int
@@ -30,6 +31,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     signal: int = 0
     reason: str = ""
     message: str = ""
+    rebooted: bool = False
 
     @property
     def running(self) -> bool:

@@ -27,6 +27,15 @@ def start_ticks(pid: int) -> int:
     return _stat(pid, 19)
 
 
+def boot_time() -> float:
+    """When this machine booted, in seconds since 1970. No process can be older."""
+    try:
+        with open("/proc/stat") as file:
+            return next(float(line.split()[1]) for line in file if line.startswith("btime"))
+    except (OSError, StopIteration, ValueError):
+        return 0.0
+
+
 def children() -> list[int]:
     """The pids of the children of this process, including zombies."""
     try:

@@ -283,9 +283,9 @@ class Process:
         state = self.state
         if state is None or state.pid is None or state.finished is not None:
             return None
-        self._await_child(state)
-        settings = self.settings()
-        same_boot = settings.boot in ("", boot_id())
+        settings, same_boot = self.settings(), not self.rebooted
+        if same_boot:
+            self._await_child(state)
         terminal = _known(terminal=state.terminal, terminalStart=state.terminal_start)
         return {
             **self._paths(),
@@ -341,6 +341,11 @@ class Process:
         except (OSError, msgspec.DecodeError):
             return RunSettings()
 
+    @property
+    def rebooted(self) -> bool:
+        """Whether the machine was restarted after the run began."""
+        return self.settings().boot not in ("", boot_id())
+
     def moments(self, now: float) -> tuple[float | None, float | None]:
         """When the process started and ended, by a clock that shows `now` and does not jump."""
         state = self.state
@@ -389,12 +394,3 @@ def _opened(pid: int, start: int) -> int | None:
         return fd
     os.close(fd)
     return None
-
-
-def boot_time() -> float:
-    """When this machine booted, in seconds since 1970. No process can be older."""
-    try:
-        with open("/proc/stat") as file:
-            return next(float(line.split()[1]) for line in file if line.startswith("btime"))
-    except (OSError, StopIteration, ValueError):
-        return 0.0

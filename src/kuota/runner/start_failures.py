@@ -36,9 +36,9 @@ def start_failure(program: str, folder: str, stage: int, number: int) -> str:
 
 def _not_found(program: str) -> str:
     if "/" in program:
-        why = "there is no such file, or the interpreter in its first line does not exist"
+        why = "the user of the pod finds no such file, or no interpreter as in its first line"
     else:
-        why = "it is neither an existing path nor on the PATH of the pod"
+        why = "the user of the pod finds it in no folder on its PATH"
     return f"command{_quoted(program)} not found: {why}"
 
 

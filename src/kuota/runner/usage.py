@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from .pod_sockets import descendants
-from .proc import cpu_ticks, resident_pages
-from .processes import boot_time
+from .proc import boot_time, cpu_ticks, resident_pages
 
 INTERVAL_S = 15.0
 _WINDOW_S = 10.0
