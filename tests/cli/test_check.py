@@ -348,3 +348,22 @@ def test_job_kinds_of_operators_are_validated() -> None:
     result = check(job_set)
     assert 1 == result.exit_code
     assert "JobSet/b metadata.labels[kueue.x-k8s.io/queue-name]" in result.output
+
+
+def test_job_kinds_of_operators_are_checked_as_kuota_up_checks_them() -> None:
+    pod = "{restartPolicy: Never, container: [], containers: [{name: m, image: x, command: [a]}]}"
+    job_set = f"""
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {{name: ring}}
+        spec:
+          replicatedJobs:
+          - name: w
+            replica: 2
+            template: {{spec: {{parallelism: two, template: {{spec: {pod}}}}}}}
+    """
+    said = check(job_set).output
+    assert "replicatedJobs[0].template.spec.parallelism: must be a whole number" in said
+    assert 'unknown field "container"' in said
+    assert "replicatedJobs[0].replica: warning: " in said
+    assert "did you mean replicas?" in said

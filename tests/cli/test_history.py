@@ -81,6 +81,11 @@ def test_every_format_is_available(server: Cluster, command: str, form: str) -> 
     assert sought in server.kuota(command, "-n", "vision", *JANUARY, "-o", form)
 
 
+def test_an_empty_report_names_its_namespace(server: Cluster) -> None:
+    said = server.hints("usage", "-n", "nobody", *JANUARY)
+    assert "Nothing was used in this period in namespace nobody; -A shows all.\n" == said
+
+
 @pytest.mark.parametrize("by", ["team", "queue", "user", "flavor"])
 def test_usage_adds_up_by_every_group(server: Cluster, by: str) -> None:
     found = csv.DictReader(

@@ -69,7 +69,7 @@ def test_a_kind_that_cannot_run_here_is_queued_and_says_so(machine: Machine) -> 
     manifest = (EXAMPLE / "2-pytorchjob.yaml").read_text()
     manifest = manifest.replace("PyTorchJob", "TFJob").replace("pytorchReplica", "tfReplica")
     said = machine.warnings("apply", "-f", "-", stdin=manifest)
-    assert "Warning: nothing on this machine starts the pods of a TFJob" in said
+    assert "Warning: nothing on this machine starts pods for kind TFJob" in said
     machine.wait("tfjob/train", "jsonpath={.spec.runPolicy.suspend}=false")
     machine.kubectl("wait", "event", "--field-selector=reason=NothingStartsPods", "--for=create")
     assert "NothingStartsPods" in machine.kuota("describe", "tfjob", "train")

@@ -48,8 +48,8 @@ def command(
     """Validate manifests: syntax, fields, values, references, and objects without effect.
 
     Reads YAML and JSON, in either API version, and asks no cluster. Knows Kueue's kinds, and those
-    of Kubernetes that `kuota up` serves: Job, CronJob, Pod, ConfigMap, Node and others. Of other
-    kinds only the syntax is checked.
+    that `kuota up` serves: Job, CronJob, Pod, ConfigMap, Node, JobSet, PyTorchJob and others. Of
+    other kinds only the syntax is checked.
 
     \b
     Examples:

@@ -26,6 +26,7 @@ from kuota.bridge.jobs.ancestor import group_kind
 from kuota.bridge.jobs.kind import JobKind, JobWithReferences
 from kuota.bridge.jobs.registry import ALL
 from kuota.control.checks.registry import controller_names
+from kuota.server.misspelt_fields import misspelt_fields
 from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
 
 from .manifests import Manifest
@@ -140,7 +141,7 @@ def _own_findings(manifests: Sequence[Manifest], gates: Gates) -> Iterator[Findi
 def _warnings(manifests: Sequence[Manifest], environment: Environment) -> Iterator[Finding]:
     for manifest in manifests:
         obj = _current(manifest.object)
-        about = (*webhook_warnings(obj), *advice(obj, environment))
+        about = (*webhook_warnings(obj), *advice(obj, environment), *misspelt_fields(obj))
         for warning in about:
             yield finding(manifest, warning, Severity.WARNING)
 

@@ -136,10 +136,17 @@ def _workloads(plan: Plan, wide: bool) -> Table:
             Text(row.state, style=STYLES[row.state]),
             row.cluster_queue or f"({row.queue or 'none'})",
             *extra,
-            str(row.pods) if row.pods == row.pods_asked else f"{row.pods} of {row.pods_asked}",
+            _pods(row),
             _outcome(row, None if wide else _HELP_LINES),
         )
     return table
+
+
+def _pods(row: PlannedWorkload) -> str:
+    """The number of pods; "-" if it is unknown because the job has no valid Workload."""
+    if row.pods == row.pods_asked:
+        return str(row.pods or "-")
+    return f"{row.pods} of {row.pods_asked}"
 
 
 def _outcome(row: PlannedWorkload, most: int | None) -> RenderableType:

@@ -79,7 +79,7 @@ def command(
         elif waste:
             print_waste(found, output)
         else:
-            _print(found, by, output)
+            _print(found, by, output, "" if everywhere else session.namespace)
 
     conduct(choice, work)
 
@@ -89,13 +89,14 @@ def _check(by: str, waste: bool) -> None:
         raise click.UsageError("--waste is reported by team; omit --by")
 
 
-def _print(found: Json, by: str, output: str) -> None:
+def _print(found: Json, by: str, output: str, namespace: str) -> None:
     items = found["items"]
     if output == "csv":
         show_csv([flat(each) for each in items])
         return
     if not items:
-        click.echo("Nothing was used in this period.", err=True)
+        where = f" in namespace {namespace}; -A shows all" if namespace else ""
+        click.echo(f"Nothing was used in this period{where}.", err=True)
         return
     resources = sorted({name for each in items for name in each["resources"]}, key=resource_order)
     devices = [each for each in resources if output == "wide" or is_device(each)]

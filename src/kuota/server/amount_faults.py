@@ -51,7 +51,8 @@ def _requirement_faults(resources: Json, path: str) -> Iterator[FieldError]:
         limit, fixed = limits.get(name), not _is_overcommitted(name)
         if limit is None:
             if fixed:
-                yield required(f"{path}.limits[{name}]", f"a limit must be set for {name}")
+                message = f"a limit must be set for {name}"
+                yield required(f"{path}.limits[{name}]", message, f"set it to {value}")
         elif fixed and quantity.parse(value) != quantity.parse(limit):
             message = f"must be equal to the limit of {name}, {limit}"
             yield invalid(f"{path}.requests[{name}]", value, message)

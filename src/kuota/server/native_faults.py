@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validates manifests of Kubernetes' own kinds without a server.
+"""Validates manifests of Kubernetes' own kinds and of jobs of other projects without a server.
 
 Reports everything that this server would reject: unknown fields, types, values. Status is not
 checked, because controllers write it and may be newer than these tables.
@@ -20,6 +20,7 @@ from . import kind_rules
 from .bodies import MAX_DEPTH, is_deep
 from .builtin_kinds import native_kinds
 from .columns import mapped
+from .job_kinds import job_kinds
 from .kinds import Kind, Version
 
 _OWN_GROUPS = ("", "batch")
@@ -71,7 +72,7 @@ def native_faults(obj: Json) -> list[FieldError]:
 def _natives() -> dict[tuple[str, str], tuple[Kind, Version]]:
     return {
         (kind.api_version(version.name), kind.kind): (kind, version)
-        for kind in native_kinds()
+        for kind in (*native_kinds(), *job_kinds())
         for version in kind.versions
     }
 

@@ -11,6 +11,7 @@ from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.control.checks.registry import controller_names
 from kuota.kube.resources import LOCAL_QUEUES, NODES, TOPOLOGIES, WORKLOAD_PRIORITY_CLASSES
 from kuota.server.admission import Adviser, Review
+from kuota.server.misspelt_fields import misspelt_fields
 from kuota.server.store import Store, key_of
 
 from .local import SYSTEM
@@ -31,7 +32,8 @@ def adviser(store: Store, config: LifecycleConfig) -> Adviser:
     def advise(review: Review) -> Sequence[str]:
         if review.subresource or review.user.name == SYSTEM.name:
             return ()
-        return [str(each) for each in advice(review.object, environment)]
+        found = (*advice(review.object, environment), *misspelt_fields(review.object))
+        return [str(each) for each in found]
 
     return advise
 

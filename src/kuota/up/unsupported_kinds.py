@@ -31,7 +31,7 @@ def runs_here(kind: GroupKind) -> bool:
 def statement(kind: JobKind) -> str:
     """What users are told about a kind whose pods nothing starts."""
     return (
-        f"nothing on this machine starts the pods of a {kind.gvk.kind}: it is queued and admitted, "
+        f"nothing on this machine starts pods for kind {kind.gvk.kind}: it is queued and admitted, "
         "and uses quota until it is deleted; submit a Job, JobSet, PyTorchJob or TrainJob instead, "
         f"or run a controller of {kind.gvk.kind} against this server"
     )
