@@ -200,6 +200,15 @@ def test_the_name_of_a_job_of_another_kind_needs_no_kind(cluster: Cluster) -> No
     assert "Kind:        JobSet" in cluster.kuota("describe", "ring")
 
 
+def test_a_pod_group_is_described_by_its_workload(cluster: Cluster) -> None:
+    made = workload("ring", cluster.create(JOBS, job("train")))
+    group = {"kueue.x-k8s.io/is-group-workload": "true"}
+    made["metadata"] = {"name": "ring", "namespace": "default", "annotations": group}
+    cluster.create(WORKLOADS, made)
+    for words in (("ring",), ("podgroup/ring",), ("PodGroup", "ring")):
+        assert "Queue:       research\n" in cluster.kuota("describe", *words)
+
+
 def test_a_job_without_a_workload_says_what_prevents_it(cluster: Cluster) -> None:
     made = cluster.create(JOBS, job("train") | {"spec": job("train")["spec"] | {"suspend": True}})
     said = 'WorkloadPriorityClass "hihg" not found'

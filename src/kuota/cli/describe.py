@@ -123,9 +123,9 @@ async def printed(session: Session, resource: Resource, obj: Json) -> None:
 async def _why_without_workload(
     session: Session, resource: Resource, obj: Json, events: Sequence[Json] | None
 ) -> str:
-    """Return why the pods of a Job do not run, or what prevents the Workload of a job."""
+    """Return why the pods of a Job do not run, or what prevents the Workload of a job or Pod."""
     spec = obj.get("spec") or {}
-    if (spec.get("runPolicy") or spec).get("suspend"):
+    if (spec.get("runPolicy") or spec).get("suspend") or spec.get("schedulingGates"):
         last = events[-1] if events else {}
         prevented = last.get("type") == "Warning"
         return f"it has no Workload: {one_line(last['message'])}" if prevented else ""

@@ -42,7 +42,10 @@ _SHORT = {
     "crd": resources.CRDS,
     "crds": resources.CRDS,
     "wpc": resources.WORKLOAD_PRIORITY_CLASSES,
+    "podgroup": WORKLOADS,
+    "podgroups": WORKLOADS,
 }
+"""Other names of kinds. A group of Pods is no object; its Workload has its name."""
 
 
 def _known() -> dict[str, Resource]:

@@ -74,7 +74,8 @@ def print_parts(parts: Iterable[RenderableType], width: int) -> None:
         for part in parts:
             console.print(part)
     lines = captured.get().splitlines()
-    echo_raw("\n".join(line if tty else line.rstrip() for line in lines))
+    if lines:
+        echo_raw("\n".join(line if tty else line.rstrip() for line in lines))
 
 
 def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
