@@ -236,6 +236,8 @@ def test_wrong_amounts_are_wrong_use(cluster: Cluster) -> None:
     assert "Invalid value for --memory" in cluster.kuota("run", "--memory=8Q!", "--", "x", code=2)
     assert "did you mean 8G or 8Gi?" in cluster.kuota("run", "--memory=8GB", "--", "x", code=2)
     assert "Missing argument" in cluster.kuota("run", "--gpus", "1", code=2)
+    twice = ("--gpus", "2", "--resource", "nvidia.com/gpu=1")
+    assert "is given twice: 2 and 1" in cluster.kuota("run", *twice, "--", "x", code=2)
 
 
 def test_a_dry_run_prints_the_manifest(cluster: Cluster) -> None:

@@ -54,6 +54,7 @@ def test_the_pod_says_that_its_image_was_not_pulled(tmp_path: Path) -> None:
     ("program", "mode", "expected"),
     [
         ("no-such-program", None, "command 'no-such-program' not found: the user of the pod finds"),
+        ("echo hello", None, "write its words as separate arguments, or pass it to sh -c"),
         ("{}/absent.sh", None, "command '{}/absent.sh' not found: the user of the pod finds no"),
         ("{}/notes.txt", 0o644, "cannot execute '{}/notes.txt': Permission denied for the user"),
         ("{}/script", 0o755, "its first line must name an interpreter, such as #!/bin/sh"),

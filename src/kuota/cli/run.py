@@ -180,6 +180,9 @@ def _amounts(gpus: int, cpus: str, memory: str, others: tuple[str, ...]) -> dict
         name, equals, amount = each.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"'{each}' is not NAME=AMOUNT", param_hint="--resource")
+        if amounts.get(name):
+            message = f"{name} is given twice: {amounts[name]} and {amount}"
+            raise click.BadParameter(message, param_hint="--resource")
         amounts[name] = amount
     kept = {name: amount for name, amount in amounts.items() if amount}
     for name, amount in kept.items():

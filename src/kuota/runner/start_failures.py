@@ -39,7 +39,8 @@ def _not_found(program: str) -> str:
         why = "the user of the pod finds no such file, or no interpreter as in its first line"
     else:
         why = "the user of the pod finds it in no folder on its PATH"
-    return f"command{_quoted(program)} not found: {why}"
+    line = "; write its words as separate arguments, or pass it to sh -c" if " " in program else ""
+    return f"command{_quoted(program)} not found: {why}{line}"
 
 
 def _remedy(program: str, number: int) -> str:
