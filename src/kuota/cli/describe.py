@@ -128,7 +128,7 @@ async def _why_without_workload(
     if (spec.get("runPolicy") or spec).get("suspend") or spec.get("schedulingGates"):
         last = events[-1] if events else {}
         prevented = last.get("type") == "Warning"
-        return f"it has no Workload: {one_line(last['message'])}" if prevented else ""
+        return f"it has no Workload: {one_line(last.get('message') or '')}" if prevented else ""
     if resource == JOBS and not holds(obj, "Complete"):
         return await pods_why(session, key_of(obj))
     return ""

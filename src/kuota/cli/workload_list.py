@@ -172,9 +172,15 @@ async def _show_workloads(session: Session, query: ListQuery, only: WorkloadFilt
 
 async def _failed(session: Session, query: ListQuery, workloads: Sequence[Json]) -> Pods:
     """Return failed pods if the cause of a workload's failure depends on them."""
-    if not any(state(each) is LiveState.FAILED for each in workloads):
+    failed = [key_of(each).namespace for each in workloads if state(each) is LiveState.FAILED]
+    if not failed:
         return {}
-    return pods_by_owner(await failed_pods(session, query.where(session, WORKLOADS)))
+    where = query.where(session, WORKLOADS)
+    found = await failed_pods(session, where)
+    if not found and where is None:
+        # Members may not list the pods of all namespaces.
+        found = [pod for each in sorted(set(failed)) for pod in await failed_pods(session, each)]
+    return pods_by_owner(found)
 
 
 async def positions(session: Session, queues: Mapping[Key, str]) -> dict[tuple[str, str], str]:

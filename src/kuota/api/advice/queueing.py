@@ -35,12 +35,14 @@ def references_without_object(obj: Json, environment: Environment) -> Iterator[F
     if (group_of(text(obj.get("apiVersion"))), kind) not in environment.queued or _controlled(obj):
         return
     namespace = text(child(obj, "metadata").get("namespace"))
-    queue, queues = label(obj, QUEUE_NAME), environment.local_queues(namespace)
+    queue = label(obj, QUEUE_NAME)
+    queues = environment.local_queues(namespace) if queue else None
     if queue and queues is not None and queue not in queues:
         message = f"there is no LocalQueue {queue} in namespace {namespace}: the {kind} waits"
         fix = _instead(queue, queues, "LocalQueues there")
         yield invalid(label_path(QUEUE_NAME), queue, message, fix)
-    name, classes = label(obj, PRIORITY_CLASS), environment.priority_classes()
+    name = label(obj, PRIORITY_CLASS)
+    classes = environment.priority_classes() if name else None
     if name and classes is not None and name not in classes:
         message = f"there is no WorkloadPriorityClass {name}: the {kind} is not queued without it"
         fix = _instead(name, classes, "WorkloadPriorityClasses")
@@ -48,9 +50,8 @@ def references_without_object(obj: Json, environment: Environment) -> Iterator[F
 
 
 def _instead(name: str, known: Collection[str], title: str) -> str:
-    if not known:
-        return f"{title}: none"
-    return suggestion(name, known) or f"{title}: {', '.join(sorted(known)[:5])}"
+    found = ", ".join(sorted(known)[:5]) or "none"
+    return suggestion(name, known) or f"{title}: {found}"
 
 
 def _words(kind: GroupKind) -> tuple[str, str]:
