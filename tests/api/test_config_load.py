@@ -129,6 +129,13 @@ def test_jobs_are_managed_everywhere_but_in_the_system_and_in_kueues_own_namespa
     assert named["managedJobsNamespaceSelector"]["matchExpressions"][0]["values"][1] == "mine"
 
 
+def test_an_empty_namespace_is_not_replaced() -> None:
+    found = encoded(load(V1BETA2 + 'namespace: ""', namespace="queues"))
+    assert "" == found["namespace"]
+    names = found["managedJobsNamespaceSelector"]["matchExpressions"][0]["values"]
+    assert ["kube-system", ""] == names
+
+
 def test_names_of_certificates_are_filled_in_only_when_kueue_makes_them() -> None:
     cfg = load(V1BETA2 + "internalCertManagement: {enable: no}")
     assert encoded(cfg)["internalCertManagement"] == {"enable": False}

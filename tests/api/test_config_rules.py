@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kuota.api.config import default_configuration, faults, from_json
-from kuota.api.config.syntax import cel_complaints
+from kuota.api.config.cel_syntax import cel_complaints
 from kuota.api.gates import Gates
 
 Found = list[tuple[str, str]]
@@ -339,6 +339,12 @@ def test_every_fault_is_reported_at_once() -> None:
         "true // not ( closed",
         'cel.bind(a, {"k": [1, 2]}, a.k == [1, 2])',
         "'''\n(\n''' == \"\"",
+        "b'a' == bytes('a') && R'b' != B\"c\"",
+        "device.attributes['a'].all(name, name in ['b'] || 1e5 < 0x1F)",
+        "device . attributes['a'].?b.orValue(true) && has(device.capacity.a.b)",
+        "cel.bind(a, device.attributes['a'], a.b == dyn(math.greatest(1, 2)))",
+        "[1].exists(i, v, i == v) ? type(true) == bool : optional.none() == null",
+        "device.attributes.a.`b-c` == google.protobuf.Duration{seconds: 1}",
     ],
 )
 def test_cel_that_may_compile_is_left_alone(text: str) -> None:
@@ -348,6 +354,27 @@ def test_cel_that_may_compile_is_left_alone(text: str) -> None:
 @pytest.mark.parametrize("text", ["device.driver == 'gpu", "(true", "true)", "[1, 2)", "'a\n'"])
 def test_cel_that_cannot_be_parsed_is_refused(text: str) -> None:
     assert len(cel_complaints(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("gpu.driver == 'gpu'", "gpu"),
+        ("device.driver == gpu", "gpu"),
+        ("device.model == 'a'", "device.model"),
+        ("device.allowMultipleAllocations", "device.allowMultipleAllocations"),
+        ("[1].all(x, x > y)", "y"),
+        ("{device.driver: a}['b'] == 1", "a"),
+    ],
+)
+def test_a_selector_that_refers_to_an_undeclared_name_is_refused(text: str, name: str) -> None:
+    (complaint,) = cel_complaints(text)
+    assert f'refers to "{name}"' in complaint
+    selector = {"cel": {"expression": text}}
+    sections = mapped(mapping("memory", {"counter": COUNTER | {"deviceSelector": selector}}))
+    gates = {"KueueDRAIntegrationPartitionableDevices": True, "KueueDRAIntegration": True}
+    at = "resources.deviceClassMappings[0].sources[0].counter.deviceSelector.cel.expression"
+    assert [(at, "Invalid")] == found(gates, resources=sections)
 
 
 @pytest.mark.parametrize(("port", "expected"), [(9443, []), (65536, [("webhook.port", "Invalid")])])

@@ -145,6 +145,32 @@ def test_a_job_waits_with_a_reason_until_its_template_exists() -> None:
     run_scene(scene, config(mapping("gpus", GPU)))
 
 
+@pytest.mark.parametrize(
+    ("selector", "complaint"),
+    [
+        ("gpu.model == 'a'", 'refers to "gpu"'),
+        ("device.model == 'a'", 'refers to "device.model"'),
+        ("device.driver.size(", "is never closed"),
+        ("nosuch(device)", "nosuch"),
+        ("'a'", "must be a boolean"),
+    ],
+)
+def test_a_selector_that_does_not_compile_is_reported_without_a_device(
+    selector: str, complaint: str
+) -> None:
+    pytest.importorskip("cel_expr_python", reason="the extra policies is not installed")
+
+    async def scene(stage: Stage) -> None:
+        await furnish(stage, "gpus", "3")
+        await stage.api.create(DEVICE_CLASSES, device_class(GPU))
+        await stage.api.create(RESOURCE_CLAIM_TEMPLATES, template("one", GPU, 1, selector))
+        await stage.api.apply(claiming("a", "one"))
+        await stage.rest()
+        assert complaint in stage.condition("a", "QuotaReserved")["message"]
+
+    run_scene(scene, config(mapping("gpus", GPU)))
+
+
 def test_a_partition_is_charged_by_the_share_of_the_gpu_that_it_uses() -> None:
     pytest.importorskip("cel_expr_python", reason="the extra policies is not installed")
     memory = {"counter": {"name": "memory", "driver": GPU}}

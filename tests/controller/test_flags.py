@@ -97,6 +97,7 @@ def test_the_namespace_is_that_of_the_pod_unless_the_file_names_one(desk: Contro
     desk.serve_in_cluster("queueing")
     assert "queueing" == desk.settings().namespace
     assert "other" == desk.settings(V1BETA2 | {"namespace": "other"}).namespace
+    assert "queueing" == desk.settings(V1BETA2 | {"namespace": ""}).namespace
 
 
 def test_everything_that_is_wrong_is_said_at_once(desk: ControllerFiles) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates CEL selectors of devices.
+"""Compiles and evaluates CEL selectors of devices.
 
 Attributes and capacities are grouped by domain, as in Kubernetes: `device.attributes["d"].model`.
 Names without a domain belong to that of the driver. Values are plain CEL values; the functions of
@@ -9,22 +9,45 @@ Kubernetes for quantities and versions are not available (`kuota.cel`).
 from __future__ import annotations
 
 from kuota.api.base import Json
+from kuota.api.config.cel_syntax import cel_complaints
 from kuota.api.rules.report import mapping
 from kuota.bridge.devices.charges import DeviceFault
-from kuota.cel import DEVICE, CelError, expression
+from kuota.bridge.devices.claims import Selector
+from kuota.cel import DEVICE, CelError, Expression, expression
+
+_BOOLEAN = ("BOOL", "DYN")
 
 
-def selects(text: str, driver: str, device: Json) -> bool:
-    """Whether a device matches a selector. Raises DeviceFault if it cannot be evaluated."""
+def compile_selector(text: str) -> Selector:
+    """Return the selector of this expression. Raises DeviceFault if it does not compile."""
+    if complaints := cel_complaints(text):
+        raise _fault(text, complaints[0])
+    try:
+        compiled = expression(text, DEVICE)
+    except CelError as error:
+        raise _fault(text, str(error)) from None
+    if compiled.returns not in _BOOLEAN:
+        raise _fault(text, f"its result must be a boolean, not {compiled.returns}")
+    return lambda driver, device: _selects(compiled, text, driver, device)
+
+
+def _selects(compiled: Expression, text: str, driver: str, device: Json) -> bool:
     values = {
         "driver": driver,
         "attributes": _by_domain(device.get("attributes"), driver),
         "capacity": _by_domain(device.get("capacity"), driver),
     }
     try:
-        return expression(text, DEVICE).evaluate({"device": values}) is True
+        result = compiled.evaluate({"device": values})
     except CelError as error:
-        raise DeviceFault("", f"the selector {text!r} cannot be evaluated: {error}") from None
+        raise _fault(text, str(error)) from None
+    if not isinstance(result, bool):
+        raise _fault(text, f"its result must be a boolean, not {result!r}")
+    return result
+
+
+def _fault(text: str, complaint: str) -> DeviceFault:
+    return DeviceFault("", f"the selector {text!r} cannot be evaluated: {complaint}")
 
 
 def _by_domain(named: object, driver: str) -> Json:

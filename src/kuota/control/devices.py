@@ -15,7 +15,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
 from kuota.kube.resources import key_of
 
-from .device_selectors import selects
+from .device_selectors import compile_selector
 
 Changed = Callable[[str], None]
 """Receives the namespace in which claims change; "" if those of all namespaces may."""
@@ -46,5 +46,5 @@ class OfferedDevices:
             extended=by_extended_name(classes.values()),
             templates={key_of(each): each for each in self._templates.values()},
             slices=tuple(self._slices.values()),
-            selects=selects,
+            compile_selector=compile_selector,
         )

@@ -120,11 +120,12 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the part `history` stores its records; None without this part."""
     record_authors: bool = False
     """Whether webhooks record who creates a job, and the history believes it."""
+    pod_namespace: str = NAMESPACE
 
     @property
     def namespace(self) -> str:
-        """The namespace of this process, or of the Lease."""
-        return self.config.namespace or NAMESPACE
+        """The namespace of this process, or of the Lease: the configured one, or the pod's."""
+        return self.config.namespace or self.pod_namespace
 
     @property
     def without_effect(self) -> Iterator[str]:
@@ -186,6 +187,7 @@ def settings(
         dashboard=dashboard,
         history=history,
         record_authors=flags.record_authors,
+        pod_namespace=own_namespace(account),
     )
 
 

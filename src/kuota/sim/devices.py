@@ -10,7 +10,7 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.rules.references import name_of, namespace_of
 from kuota.api.rules.report import text
 from kuota.bridge.devices.charges import DeviceFault
-from kuota.bridge.devices.claims import Devices
+from kuota.bridge.devices.claims import Devices, Selector
 from kuota.bridge.devices.extended import by_extended_name
 from kuota.bridge.devices.mappings import class_mappings
 
@@ -32,9 +32,9 @@ def offered_devices(objects: Iterable[Json], cfg: Configuration | None) -> Devic
         extended=by_extended_name(classes.values()),
         templates={Key(namespace_of(each), name_of(each)): each for each in templates},
         slices=tuple(found.get("ResourceSlice", ())),
-        selects=_not_evaluated,
+        compile_selector=_not_evaluated,
     )
 
 
-def _not_evaluated(expression: str, driver: str, device: Json) -> bool:
+def _not_evaluated(expression: str) -> Selector:
     raise DeviceFault("", f"the selector {expression!r} cannot be evaluated without a cluster")

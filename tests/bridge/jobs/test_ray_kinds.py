@@ -124,6 +124,37 @@ def test_the_head_is_charged_for_what_kuberay_adds(kind: RayKind) -> None:
     ]
 
 
+def _workers(replicas: int, **annotations: str) -> Json:
+    prefixed = {f"kueue.x-k8s.io/podset-{name}": value for name, value in annotations.items()}
+    template = {"metadata": {"annotations": prefixed}, "spec": {}}
+    return {"groupName": "workers", "replicas": replicas, "template": template}
+
+
+def _fault_paths(kind: RayKind, *groups: Json) -> list[str]:
+    job = _job(kind, _cluster(workerGroupSpecs=list(groups)))
+    found = kind.faults(job, None, GATES, managed=False, default_queue=False)
+    return [each.path.removeprefix(f"{kind.shown_path}.workerGroupSpecs") for each in found]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda each: each.gvk.kind)
+def test_a_topology_group_of_worker_groups_with_one_name_is_reported_at_the_last_one(
+    kind: RayKind,
+) -> None:
+    grouped = {"group-name": "g", "required-topology": "rack"}
+    path = "[1].template.metadata.annotations[kueue.x-k8s.io/podset-group-name]"
+    assert [path, path] == _fault_paths(kind, _workers(2, **grouped), _workers(3, **grouped))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda each: each.gvk.kind)
+def test_slices_of_worker_groups_with_one_name_are_compared_as_in_kueue(kind: RayKind) -> None:
+    """A RayCluster compares them with each group, the other kinds with the first group."""
+    sliced = {"slice-size": "2", "slice-required-topology": "rack"}
+    paths = _fault_paths(kind, _workers(1, **sliced), _workers(4, **sliced))
+    at = "template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]"
+    wrong = [0] if kind is CLUSTER else [0, 1]
+    assert [f"[{index}].{at}" for index in wrong] == paths
+
+
 def test_a_submitter_without_a_template_is_given_one_when_the_job_starts() -> None:
     job = _job(JOB, _cluster())
     job["spec"] |= {"submissionMode": "K8sJobMode", "suspend": True}

@@ -81,7 +81,8 @@ def local_queue_metrics_enabled(cfg: Configuration, gates: Gates) -> bool:
 
 def common_defaulted(cfg: Configuration, namespace: str) -> Configuration:
     """Return the configuration with the defaults that v1beta1 and v1beta2 have in common."""
-    own = cfg.namespace or namespace
+    # As in Kueue, an empty namespace is not replaced.
+    own = namespace if cfg.namespace is None else cfg.namespace
     fair = cfg.admission_fair_sharing
     return replace(
         cfg,

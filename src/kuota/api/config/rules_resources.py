@@ -20,12 +20,9 @@ from ..faults import (
 from ..gates import Gate, Gates
 from ..resources import REPLACE, RETAIN
 from ..rules.report import nano
+from .cel_syntax import cel_complaints
 from .shapes import DeviceClassMapping, DeviceClassSource, DeviceSource, Resources
-from .syntax import (
-    capacity_name_faults,
-    cel_complaints,
-    driver_complaints,
-)
+from .syntax import capacity_name_faults, driver_complaints
 
 IGNORE_UNDECLARED = "IgnoreUndeclared"
 BLOCK_UNDECLARED = "BlockUndeclared"

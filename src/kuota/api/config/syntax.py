@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the syntax of names, expressions and numbers that occur only in a Configuration.
+"""Checks the syntax of names and numbers that occur only in a Configuration.
 
 As in `kuota.api.names`, most functions return complaints, and an empty list for valid text.
 """
@@ -22,13 +22,6 @@ MAX_DEVICE_IDENTIFIER = 32
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _METRIC_LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_CEL_TEXT = re.compile(
-    r"""//[^\n]* | [rRbB]{0,2} ( \"{3}.*?\"{3} | '{3}.*?'{3} )
-    | \b[rR][bB]? ( "[^"\n]*" | '[^'\n]*' ) | \b[bB][rR] ( "[^"\n]*" | '[^'\n]*' )
-    | "(\\.|[^"\\\n])*" | '(\\.|[^'\\\n])*'""",
-    re.VERBOSE | re.DOTALL,
-)
-_CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 def negative_faults(section: msgspec.Struct, path: str, *names: str) -> Iterator[FieldError]:
@@ -90,21 +83,3 @@ def _identifier_faults(path: str, text: str) -> Iterator[FieldError]:
     if not _IDENTIFIER.fullmatch(text):
         wrong = f"{quoted(text)} is not made of letters, digits and '_', no digit first"
         yield invalid(path, text, wrong)
-
-
-def cel_complaints(text: str) -> list[str]:
-    """Return complaints about text that no CEL compiler can parse.
-
-    Only unterminated strings and unbalanced brackets are detected. The cluster checks names and
-    types.
-    """
-    bare = _CEL_TEXT.sub(" ", text)
-    if '"' in bare or "'" in bare:
-        return ["is not CEL: a quote is left open"]
-    waiting: list[str] = []
-    for char in bare:
-        if char in _CLOSES.values():
-            waiting.append(char)
-        elif char in _CLOSES and (not waiting or waiting.pop() != _CLOSES[char]):
-            return [f"is not CEL: {char!r} closes nothing"]
-    return [f"is not CEL: {waiting[-1]!r} is never closed"] if waiting else []

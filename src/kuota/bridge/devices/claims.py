@@ -16,15 +16,18 @@ from .charges import DeviceFault, capacity_charge, counter_charge, pools
 from .extended import extended_requests
 from .mappings import ClassMapping, Source
 
-Selects = Callable[[str, str, Json], bool]
-"""Evaluates a CEL expression for a device of a driver. Raises DeviceFault."""
+Selector = Callable[[str, Json], bool]
+"""Whether a device of a driver matches. Raises DeviceFault."""
+
+CompileSelector = Callable[[str], Selector]
+"""Compiles a CEL expression. Raises DeviceFault."""
 
 # Kueue's DRA tests match these messages.
 _FIRST_AVAILABLE = "FirstAvailable device selection is not supported"
 _TOO_FEW = "insufficient matching devices for CEL selector"
 
 
-def _no_cel(expression: str, driver: str, device: Json) -> bool:
+def _no_cel(expression: str) -> Selector:
     raise DeviceFault("", "selectors of devices need CEL; install the extra kuota[policies]")
 
 
@@ -40,7 +43,7 @@ class Devices(Struct):
     extended: Mapping[str, Json] = {}
     templates: Mapping[Key, Json] = {}
     slices: tuple[Json, ...] = ()
-    selects: Selects = _no_cel
+    compile_selector: CompileSelector = _no_cel
 
 
 class DeviceRequests(Struct):
@@ -204,9 +207,12 @@ class _PodSetDevices:
         """
         if not any(_expressions(exactly)):
             return
+        selectors = self._selectors(exactly, at)
         found, count = 0, integer(exactly.get("count")) or 1
         for number, (driver, device) in enumerate(self._offered()):
-            if found < count and number not in taken and self._selects(driver, device, exactly, at):
+            if found >= count:
+                break
+            if number not in taken and all(matches(driver, device) for matches in selectors):
                 taken.add(number)
                 found += 1
         if found < count:
@@ -223,28 +229,32 @@ class _PodSetDevices:
         self, driver: str, selector: str, exactly: Json, count: int, at: str
     ) -> list[Json]:
         """Return the devices of a driver that match, from complete pools. Raises DeviceFault."""
-        select = self._devices.selects
+        own = [self._devices.compile_selector(selector)] if selector else []
+        selectors = [*own, *self._selectors(exactly, at)]
         matched = [
             device
             for pool in pools(self._devices.slices, driver).values()
             if pool.complete
             for device in pool.devices()
-            if (not selector or select(selector, driver, device))
-            and self._selects(driver, device, exactly, at)
+            if all(matches(driver, device) for matches in selectors)
         ]
         if len(matched) < count:
             message = f"{len(matched)} devices of driver {driver} match, and {count} are requested"
             raise DeviceFault(at, message, retry=True)
         return matched
 
-    def _selects(self, driver: str, device: Json, exactly: Json, at: str) -> bool:
-        """Whether a device matches the selectors of its class and of the request."""
+    def _selectors(self, exactly: Json, at: str) -> list[Selector]:
+        """Return the selectors of a request and its class. Raises DeviceFault.
+
+        They are compiled before any device is examined, so that an expression that does not compile
+        is reported whether or not there are devices.
+        """
         name = text(exactly.get("deviceClassName"))
         known = self._devices.classes.get(name)
         if known is None:
             raise DeviceFault(at, f"DeviceClass {name} does not exist", retry=True)
         expressions = [*_expressions(child(known, "spec")), *_expressions(exactly)]
-        return all(self._devices.selects(each, driver, device) for each in expressions)
+        return [self._devices.compile_selector(each) for each in expressions]
 
 
 def _expressions(obj: Json) -> Iterator[str]:

@@ -15,6 +15,7 @@ from kuota.api.rules.report import child, integer
 from .ancestor import GroupKind, Lookup, namespace_of
 from .kind import PodSetsUnknown, ReferencedKind
 from .ray_spec import RayKind, group_name, worker_count, worker_groups
+from .template_kind import Template
 
 GENERATION = f"{PREFIX}raycluster-generation"
 _CLUSTER = ReferencedKind(FRAMEWORKS["ray.io/raycluster"])
@@ -46,6 +47,10 @@ class Autoscaled(RayKind):
         if not isinstance(live, dict) or not scaled or not elastic(job, gates):
             return found
         return scaled_pod_sets(found, live)
+
+    def largest_slice(self, template: Template, templates: Sequence[Template]) -> int:
+        """Return the size of the pod set. As in Kueue, it is found by its name."""
+        return next(each.count for each in templates if each.name == template.name)
 
     def recorded(self, job: Json, gates: Gates) -> dict[str, str]:
         """Return the generation of the RayCluster, which distinguishes slices."""

@@ -137,14 +137,22 @@ class TemplateKind(JobKind):
             return
         members = []
         try:
-            for each in self.templates(job):
-                metadata, path = self.pod_template(job, each).get("metadata"), each.metadata_path
-                yield from topology_faults(metadata, path, each.count, gates)
-                members.append(GroupMember(path, each.count, mapping(metadata)))
+            templates = self.templates(job)
+            # As in Kueue, faults of a group name the last of the pod sets with one name.
+            paths = {each.name: each.metadata_path for each in templates}
+            for each in templates:
+                metadata = self.pod_template(job, each).get("metadata")
+                largest = self.largest_slice(each, templates)
+                yield from topology_faults(metadata, each.metadata_path, largest, gates)
+                members.append(GroupMember(paths[each.name], each.count, mapping(metadata)))
         except PodSetsUnknown as error:
             yield invalid(error.path, None, str(error))
         if self.validates_groups:
             yield from group_faults(members)
+
+    def largest_slice(self, template: Template, templates: Sequence[Template]) -> int:
+        """Return how many pods a slice of this pod set may have."""
+        return template.count
 
     def pod_priority_class(self, job: Json) -> str:
         """Return the PriorityClass of the first template that names one."""
