@@ -62,8 +62,15 @@ class JobReconciler:
         self._early: dict[GroupKind, set[JobKey]] = {}
 
     def early(self, kind: GroupKind) -> set[JobKey]:
-        """Return and forget the jobs whose passes began before the jobs of the kind were known."""
+        """Return and forget the existing jobs whose passes began before their kind was known."""
         return self._early.pop(kind, set())
+
+    def _note_early(self, at: JobKey) -> None:
+        """Record a job that exists. Others may be of a kind that is never defined."""
+        if self._cache.job(at) is not None:
+            self._early.setdefault(at.kind, set()).add(at)
+        elif at.kind in self._early:
+            self._early[at.kind].discard(at)
 
     async def reconcile(self, at: JobKey) -> float | None:
         """Reconcile one job. Returns the seconds until the next pass, if any; raises RetryLater."""
@@ -71,7 +78,7 @@ class JobReconciler:
         if kind is None:
             return None
         if not self._cache.job_caches.known(at.kind):
-            self._early.setdefault(at.kind, set()).add(at)
+            self._note_early(at)
             return None
         job = self._cache.job(at)
         if job is not None and kind.ancestors and controller_of(job) is not None:
