@@ -21,7 +21,7 @@ from kuota.api.base import Json
 from kuota.cli.connect import Failed
 from kuota.cli.main import main
 from kuota.cli.run_job import RunRequest, job_of
-from kuota.cli.run_submission import Submission
+from kuota.cli.run_submission import JobSubmitter
 from kuota.kube.client import Listing
 from kuota.kube.requests import HttpRequest
 from kuota.kube.resources import (
@@ -214,7 +214,7 @@ class _SuspendingSession:
 def test_a_job_that_names_or_gets_a_queue_is_created(given: str, default: str) -> None:
     session = _SuspendingSession(default)
     manifest = job_of(RunRequest(arguments=("train",), queue=given), "vision")
-    asyncio.run(Submission(session).create(manifest))  # type: ignore[arg-type]
+    asyncio.run(JobSubmitter(session).create(manifest))  # type: ignore[arg-type]
     assert 1 == len(session.created)
 
 
@@ -222,7 +222,7 @@ def test_a_job_that_would_wait_for_a_queue_for_ever_is_not_created() -> None:
     session = _SuspendingSession("")
     manifest = job_of(RunRequest(arguments=("train",)), "vision")
     with pytest.raises(Failed, match="need a queue; choose one with -q NAME: there are: gpu"):
-        asyncio.run(Submission(session).create(manifest))  # type: ignore[arg-type]
+        asyncio.run(JobSubmitter(session).create(manifest))  # type: ignore[arg-type]
     assert [] == session.created
 
 

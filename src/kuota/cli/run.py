@@ -28,7 +28,7 @@ from .output import name_text
 from .progress import Progress, answer
 from .run_folder import default_folder, path_hint
 from .run_job import RunRequest, job_of
-from .run_submission import Submission
+from .run_submission import JobSubmitter
 
 if TYPE_CHECKING:
     from .session import Session
@@ -237,17 +237,17 @@ class Running:
 
     def __init__(self, session: Session, *, quiet: bool, on_interrupt: str) -> None:
         self._session = session
-        self._submission = Submission(session)
+        self._submitter = JobSubmitter(session)
         self._progress = Progress(quiet=quiet)
         self._on_interrupt = on_interrupt
 
     async def preview(self, asked: RunRequest) -> int:
-        output.show(await self._submission.manifest(asked), "yaml")
+        output.show(await self._submitter.manifest(asked), "yaml")
         return 0
 
     async def run(self, asked: RunRequest, *, detach: bool) -> int:
         """Submit and follow; returns the exit status."""
-        job = await self._submission.create(await self._submission.manifest(asked))
+        job = await self._submitter.create(await self._submitter.manifest(asked))
         name = name_text(JOBS, job)
         if detach:
             click.echo(name)

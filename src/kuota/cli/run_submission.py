@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Submission:
+class JobSubmitter:
     """Makes and creates the Job in the selected namespace."""
 
     def __init__(self, session: Session) -> None:

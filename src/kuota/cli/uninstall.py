@@ -20,7 +20,7 @@ from kuota.api.base import Json, Key
 from kuota.api.crds import GROUP, KINDS, STORED
 from kuota.install.deployment import namespace
 from kuota.install.objects import DEPLOYMENTS, definitions, hooks, parts, resource_of
-from kuota.install.settings import LABELS, NAMESPACE, SELECTED, Settings
+from kuota.install.settings import LABELS, NAMESPACE, SELECTED, Settings, everything
 from kuota.kube.errors import ApiError, Conflict, NotFound, ServerError
 from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
 
@@ -73,19 +73,8 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
     """
 
     async def work(session: Session) -> int:
-        settings = Settings(
-            namespace=choice.namespace or NAMESPACE,
-            service_monitor=True,
-            alerts=True,
-            grafana_dashboards=True,
-            queue_name_policy=True,
-            dashboard=True,
-            dashboard_actions=True,
-            dashboard_proxy_secret="any",
-            history=True,
-            # Without a volume: the records of the history stay.
-            history_secret="any",
-        )
+        # These settings include no volume, so the records of the history stay.
+        settings = everything(choice.namespace or NAMESPACE)
         uninstalling = Uninstalling(session, settings, keep=keep_crds, dry_run=dry_run)
         return await uninstalling.run(asked=yes, timeout_s=timeout_s)
 

@@ -65,6 +65,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
+def everything(namespace: str) -> Settings:
+    """The settings with which every optional object is installed, except volumes.
+
+    The history has a database instead of a volume.
+    """
+    return Settings(
+        namespace=namespace,
+        service_monitor=True,
+        alerts=True,
+        grafana_dashboards=True,
+        queue_name_policy=True,
+        dashboard=True,
+        dashboard_actions=True,
+        dashboard_proxy_secret="any",
+        history=True,
+        history_secret="any",
+    )
+
+
 VALUES: Mapping[str, str] = {
     "controllerManager.replicas": "replicas",
     "controllerManager.manager.image.repository": "repository",

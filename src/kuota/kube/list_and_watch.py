@@ -25,7 +25,7 @@ from .resources import Resource, key_of
 _TIMED_OUT = 504
 
 
-class Listed(NamedTuple):
+class ListedKeys(NamedTuple):
     """The keys of all objects, as of a revision."""
 
     keys: set[Key]
@@ -54,7 +54,7 @@ class ListAndWatch:
         self._stream: AsyncGenerator[WatchEvent, None] | None = None
         """The watch whose initial events have been read."""
 
-    async def list(self, cache: Cache[Any], known: str, *, newest: bool) -> Listed:
+    async def list(self, cache: Cache[Any], known: str, *, newest: bool) -> ListedKeys:
         """Store all objects in the cache. Objects that no longer exist remain in it.
 
         The objects are at least as new as the revision `known`, and as this call if `newest`, or if
@@ -79,7 +79,7 @@ class ListAndWatch:
         if stream is not None:
             await stream.aclose()
 
-    async def _initial_events(self, cache: Cache[Any], known: str, newest: bool) -> Listed:
+    async def _initial_events(self, cache: Cache[Any], known: str, newest: bool) -> ListedKeys:
         """Begin a watch with all objects. Only one of them is in memory at a time."""
         keys: set[Key] = set()
         since = (known or "0") if self._lagging and not newest else ""
@@ -89,7 +89,7 @@ class ListAndWatch:
                 store(cache, event)
                 if event.ends_initial:
                     self._stream, self._lagging = stream, False
-                    return Listed(keys, event.revision)
+                    return ListedKeys(keys, event.revision)
                 # Objects may be deleted before the last of them is sent.
                 mark = keys.discard if event.type == DELETED else keys.add
                 if event.type != BOOKMARK:
@@ -99,7 +99,7 @@ class ListAndWatch:
             raise
         raise Unreachable(f"the server ended the watch of {self._resource} before the last object")
 
-    async def _pages(self, cache: Cache[Any]) -> Listed:
+    async def _pages(self, cache: Cache[Any]) -> ListedKeys:
         """List page by page. Only one page is in memory at a time."""
         keys: set[Key] = set()
         revision = ""
@@ -116,7 +116,7 @@ class ListAndWatch:
             self._paged = False
             raise
         self._paged = True
-        return Listed(keys, revision)
+        return ListedKeys(keys, revision)
 
     def _events(self, since: str, *, initial: bool) -> AsyncGenerator[WatchEvent, None]:
         return self._client.watch(

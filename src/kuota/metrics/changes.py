@@ -20,6 +20,7 @@ from .catalog import PREFIX
 from .config import CustomLabels
 from .metric import WORKLOAD
 from .series import Labels, Series
+from .withdrawn_cohorts import WithdrawnCohorts
 
 _OF_VARIANTS = frozenset({"QuotaReserved", "Admitted"})
 _OF_PARENTS = frozenset({"PodsReady", "Finished"})
@@ -40,7 +41,7 @@ class Changes:
         engine: Engine,
         custom: CustomLabels,
         measured: Callable[[Key], bool],
-        withdrawn: set[str],
+        withdrawn: WithdrawnCohorts,
     ) -> None:
         self._series = series
         self._engine = engine
@@ -99,7 +100,7 @@ class Changes:
             name = "kueue_cohort_subtree_admitted_workloads_total"
             for cohort in known.node.ancestors():
                 self._series.add(name, cohort.name, _class(new))
-                self._withdrawn.discard(cohort.name)
+                self._withdrawn.show(cohort.name)
 
     def _ready(self, new: Workload, queue: str, now: float) -> None:
         if not any(each.type == "Admitted" for each in new.status.conditions or ()):

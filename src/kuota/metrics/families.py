@@ -25,6 +25,7 @@ from .readings import GaugeReadings, waiting
 from .runtime import Runtime
 from .runtime_catalog import BUGS, DEPTH, MASTER, RUNTIME_METRICS
 from .series import Distribution, Labels, Series
+from .withdrawn_cohorts import WithdrawnCohorts
 
 
 class CollectedFamilies(Collector):
@@ -38,10 +39,7 @@ class CollectedFamilies(Collector):
 
 
 class Families(Collector):
-    """Collects counters, and reads gauges from the engine. `role` is the replica's role.
-
-    Cohorts that are `withdrawn` have no gauges.
-    """
+    """Collects counters, and reads gauges from the engine. `role` is the replica's role."""
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class Families(Collector):
         custom: CustomLabels,
         metrics_config: MetricsConfig,
         role: Callable[[], str],
-        withdrawn: set[str],
+        withdrawn: WithdrawnCohorts,
     ) -> None:
         self._series = series
         self._engine = engine
@@ -63,10 +61,8 @@ class Families(Collector):
         self._measured = measured(metrics_config, objects)
 
     def collect(self) -> Iterator[Family]:
-        self._withdrawn.intersection_update(self._engine.state.tree.cohorts)
-        readings = GaugeReadings(
-            self._engine, self._objects, self._custom, self._setup, self._withdrawn
-        )
+        withdrawn = self._withdrawn.current()
+        readings = GaugeReadings(self._engine, self._objects, self._custom, self._setup, withdrawn)
         by_name, by_key = waiting(readings)
         read_cluster_queues(readings, by_name)
         read_local_queues(readings, by_key)

@@ -27,6 +27,7 @@ from .metric import COHORT, LOCAL_QUEUE, owner_of
 from .own_metrics import OwnMetrics
 from .runtime import Runtime
 from .series import Series
+from .withdrawn_cohorts import WithdrawnCohorts
 
 
 def build_labels() -> tuple[str, ...]:
@@ -61,7 +62,7 @@ class Metrics:
         self._custom = CustomLabels(metrics_config.labels, objects)
         shown = {name: each for name, each in METRICS.items() if metrics_config.shows(each)}
         self._series = Series(shown, self._custom)
-        self._withdrawn: set[str] = set()
+        self._withdrawn = WithdrawnCohorts(engine)
         self._changes = Changes(
             self._series, engine, self._custom, measured(metrics_config, objects), self._withdrawn
         )
@@ -145,11 +146,11 @@ class Metrics:
         """
         self._series.keep(lambda metric, labels: owner_of(metric, labels) != (kind, key))
         if kind == COHORT:
-            self._withdrawn.add(key.name)
+            self._withdrawn.withdraw(key.name)
 
     def cohort_specified(self, name: str) -> None:
         """Show a cohort again: its object, or the spec of a queue that names it, has changed."""
-        self._withdrawn.discard(name)
+        self._withdrawn.show(name)
 
     def ungated(self, workload: Workload, gate: str, took_s: float, *, in_group: bool) -> None:
         """Observe the time from an admission to the removal of a pod's scheduling gate."""

@@ -24,7 +24,7 @@ from kuota.steady_time import SHARED
 from . import store_schema as schema
 from .changes import Change, ChangeFeed, Watch, decoded
 from .store_file import Statement, StoreFile
-from .store_reads import Listing, key_of, listed, logged
+from .store_reads import ObjectPage, key_of, listed, logged
 from .store_schema import (
     AlreadyExists,
     Conflict,
@@ -47,9 +47,9 @@ __all__ = [
     "Durability",
     "Gone",
     "InUse",
-    "Listing",
     "NoSpace",
     "NotFound",
+    "ObjectPage",
     "Store",
     "StoreError",
     "TooNew",
@@ -135,7 +135,7 @@ class Store:
         limit: int | None = None,
         most_bytes: int | None = None,
         at: int | None = None,
-    ) -> Listing:
+    ) -> ObjectPage:
         """The objects of a resource, in one namespace or (None) in all.
 
         `after`, `limit` and `most_bytes` select a page, and `at` the state at an earlier revision,

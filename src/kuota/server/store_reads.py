@@ -13,7 +13,7 @@ from kuota.api.base import Json, Key
 from .changes import Change, decoded
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ObjectPage(msgspec.Struct, frozen=True):
     """The objects at `revision`, ordered by namespace and name.
 
     `last` is the key of the last one. There may be `more` after it.
@@ -37,13 +37,13 @@ def key_of(obj: Json) -> Key:
 
 def listed(
     rows: sqlite3.Cursor, revision: int, limit: int | None, most_bytes: int | None
-) -> Listing:
+) -> ObjectPage:
     """The page in rows of namespace, name and body."""
     found = _until(rows, most_bytes, 2)
     last = Key(found[-1][0], found[-1][1]) if found else None
     cut = most_bytes is not None and sum(len(row[2]) for row in found) >= most_bytes
     more = bool(found) and (cut or len(found) == limit)
-    return Listing([row[2] for row in found], revision, last, more)
+    return ObjectPage([row[2] for row in found], revision, last, more)
 
 
 def logged(rows: sqlite3.Cursor, most_bytes: int | None) -> list[Change]:

@@ -134,7 +134,7 @@ class _Builder:
 
     def scenario(self) -> Scenario:
         known = list(self._known())
-        submissions = list(self._arrivals())
+        submissions = list(self._submissions())
         start = max((_latest(each.workload) for each in submissions), default=0.0)
         return Scenario(
             start=start,
@@ -221,8 +221,8 @@ class _Builder:
         for name in missing:
             yield model.Namespace(name=name, labels={NAME_LABEL: name})
 
-    def _arrivals(self) -> Iterator[Submission]:
-        """Yield the submissions. A group arrives with its last member."""
+    def _submissions(self) -> Iterator[Submission]:
+        """Yield the submissions. A group is submitted with its last member."""
         owned = {owner for _, obj in self._each("Workload") for owner in owners(obj)}
         new = [each for each in enumerate(self.objects) if self._is_new(each[1], owned)]
         groups: dict[JobKey, list[tuple[int, Json]]] = {}
@@ -234,15 +234,15 @@ class _Builder:
             group, kind = self._group_of(obj), self._lifecycle.registry.get(group_kind(obj))
             if group is not None:
                 if groups[group][-1][0] == index:
-                    yield from self._group_arrival(group, groups[group])
+                    yield from self._of_group(group, groups[group])
                 continue
             if isinstance(kind, PodParent):
-                yield from self._parent_arrivals(kind, index, obj)
+                yield from self._of_parent(kind, index, obj)
                 continue
             workload = obj if kind is None else self._workload_of(kind, index, obj)
             if workload is not None:
                 kind_name = text(obj.get("kind"))
-                yield from self._arrival([(index, obj)], workload, name_of(obj), kind_name)
+                yield from self._submission([(index, obj)], workload, name_of(obj), kind_name)
 
     def _is_new(self, obj: Json, owned: set[JobKey]) -> bool:
         """Whether the object is a Workload, or a job that has none and has not started."""
@@ -284,7 +284,7 @@ class _Builder:
             self._leave_out(kind, stored, reason)
         return None
 
-    def _parent_arrivals(self, kind: PodParent, index: int, obj: Json) -> Iterator[Submission]:
+    def _of_parent(self, kind: PodParent, index: int, obj: Json) -> Iterator[Submission]:
         """Yield the submissions of what an object such as a Deployment causes."""
         stored = self._stored(kind, index, obj)
         if stored is None:
@@ -295,9 +295,9 @@ class _Builder:
             self._strand(obj, str(error))
             return
         for each in found:
-            yield from self._arrival([(index, obj)], each.workload, each.name, each.kind)
+            yield from self._submission([(index, obj)], each.workload, each.name, each.kind)
 
-    def _group_arrival(self, group: JobKey, given: list[tuple[int, Json]]) -> Iterator[Submission]:
+    def _of_group(self, group: JobKey, given: list[tuple[int, Json]]) -> Iterator[Submission]:
         """Yield the submission of a job that consists of several objects."""
         registry = self._lifecycle.registry
         stored = [self._stored(registry.kind(group_kind(obj)), index, obj) for index, obj in given]
@@ -314,7 +314,7 @@ class _Builder:
         except (ClassMissing, PodSetsUnknown) as error:
             self._strand(members[0], str(error.args[0]))
             return
-        yield from self._arrival(given, workload, group.key.name, kind.gvk.kind)
+        yield from self._submission(given, workload, group.key.name, kind.gvk.kind)
 
     def _leave_out(self, kind: JobKind, job: Json, reason: UnqueuedReason) -> None:
         if reason is UnqueuedReason.NAMESPACE and queue_name(job) and kind.queued:
@@ -331,7 +331,7 @@ class _Builder:
         key = Key(namespace_of(job), name_of(job))
         self.unqueued.append(UnqueuedJob(key=key, queue=queue_name(job), why=why))
 
-    def _arrival(
+    def _submission(
         self, given: Sequence[tuple[int, Json]], obj: Json, name: str, kind: str
     ) -> Iterator[Submission]:
         """Yield the submission of a Workload that belongs to these objects.
@@ -378,14 +378,14 @@ def _latest(workload: model.Workload) -> Instant:
     return max(workload.created, since or 0.0)
 
 
-def _dated(arrival: Submission, start: Instant, number: int) -> Submission:
+def _dated(submission: Submission, start: Instant, number: int) -> Submission:
     """The submission with a creation time: that of the manifest, or one by position."""
-    workload = arrival.workload
+    workload = submission.workload
     if workload.created:
-        return arrival
-    created = start + arrival.at + number * _STEP_S
+        return submission
+    created = start + submission.at + number * _STEP_S
     return msgspec.structs.replace(
-        arrival, workload=msgspec.structs.replace(workload, created=created)
+        submission, workload=msgspec.structs.replace(workload, created=created)
     )
 
 
