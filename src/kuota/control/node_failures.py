@@ -68,7 +68,7 @@ class NodeFailures:
         self._cache.workloads.observe(self._workload)
 
     async def run(self) -> None:
-        """Observe nodes and pods once they are known, because this or something else needs them."""
+        """Observe nodes and pods once they are known. Other controllers may need them earlier."""
         nodes, pods = self._cache.nodes, self._cache.pods
         await nodes.synced.wait()
         await pods.synced.wait()

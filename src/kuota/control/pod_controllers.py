@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controllers that write pods, or react to them: gates, and failed nodes."""
+"""The controllers of scheduling gates and of failed nodes, which read or write pods."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class System:
         return self.driver.busy() or len(self.reports) > 0
 
     def pods_ended(self, job: JobKey) -> None:
-        """Reconcile the job, because pods of it have ended. See `occupied`."""
+        """Reconcile the job after some of its pods have ended. See `occupied`."""
         self._jobs.add(job)
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects have to be reconciled when something changes."""
+"""Decides which objects are reconciled when something changes."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_an_admission_that_contradicts_the_template_cannot_start_the_job() -> No
     given = [Injection(node_selector={"pool": "gold"})] * 2
     with pytest.raises(MergeConflict):
         KIND.start(job, given, GATES)
-    with pytest.raises(MergeConflict, match="2 pod sets, the admission has 1"):
+    with pytest.raises(MergeConflict, match="2 pod sets; the admission has 1"):
         KIND.start(job, given[:1], GATES)
 
 

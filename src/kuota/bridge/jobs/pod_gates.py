@@ -64,7 +64,7 @@ def managed(pod: Json) -> bool:
 
 
 def has_parent(pod: Json) -> bool:
-    """Whether a controller suspends the pod, such as that of a Deployment."""
+    """Whether the pod is gated by the integration of its controller, such as a Deployment."""
     return bool(annotation(pod, SUSPENDING_PARENT))
 
 

@@ -43,7 +43,7 @@ WAITING = "WaitingForReplacementPods"
 
 
 class PodGroup(JobKind):
-    """A group of Pods. With `only_with_parent`, Pods of no controller are ignored."""
+    """A group of Pods. With `only_with_parent`, Pods without a controller are ignored."""
 
     framework = POD
     ranked = True
@@ -78,9 +78,9 @@ class PodGroup(JobKind):
     def compose(
         self, key: Key, members: Pods, gates: Gates, now: float, *, stale: bool = False
     ) -> Json:
-        """Return the group. Its first member is the oldest one. A `stale` one loses no Pods.
+        """Return the group. Its first member is the oldest one. A `stale` group keeps all Pods.
 
-        `status` has what the group depends on apart from its members.
+        Its `status` contains what it depends on apart from its members.
         """
         first = child(members.first() or {}, "metadata")
         meta = {field: first.get(field) for field in ("labels", "annotations")}
@@ -118,7 +118,7 @@ class PodGroup(JobKind):
         return job
 
     def start(self, job: Json, given: Sequence[Injection], gates: Gates) -> list[Effect]:
-        """Return the writes that start the Pods which still wait."""
+        """Return the writes that start the gated Pods. Raises MergeConflict."""
         by_role = {each.name: each for each in given}
         effects: list[Effect] = []
         for pod in pods_of(job).where(lambda each: each.gated and not each.ended):
@@ -142,7 +142,7 @@ class PodGroup(JobKind):
         return effects + (self.finalize(job) if deleted else [])
 
     def end(self, job: Json) -> End | None:
-        """Return how the group ended: when all have succeeded, or when none can be replaced."""
+        """Return the end of the group: all Pods succeeded, or all ended and cannot be replaced."""
         count = total(job)
         if serving(job) or count is None:
             return None

@@ -49,7 +49,7 @@ class PodTraits(NamedTuple):
 
     @property
     def has_no_processes(self) -> bool:
-        """Whether the pod has no processes yet, or no longer."""
+        """Whether the pod has not started any process yet, or has ended."""
         return self.ended or self.gated
 
 
@@ -78,7 +78,7 @@ def pods_of(job: Json) -> Pods:
 
 
 def runs(pod: PodTraits) -> bool:
-    """Whether the pod can still run, runs or has succeeded."""
+    """Whether the pod was `runnable` when its traits were read."""
     return pod.runnable
 
 
@@ -159,7 +159,7 @@ def to_keep(pods: Iterable[Json]) -> list[Json]:
 
 
 def last_active(pods: Iterable[Json], now: float) -> list[Json]:
-    """Return pods that will not run again; the ones to keep for the account come first."""
+    """Return pods that will not run again; the ones to keep, which ended last, come first."""
     return sorted(
         pods,
         key=lambda pod: (
@@ -176,7 +176,7 @@ def _held(pod: Json) -> bool:
 
 
 def _ended_s(pod: Json, now: float) -> float:
-    """Return when the pod failed or was deleted, whichever was first; `now` if it did not."""
+    """Return when the pod failed or was deleted, whichever was first; `now` without either."""
     failed_s = None
     for each in map(mapping, elements(child(pod, "status").get("conditions"))):
         if each.get("type") == "ContainersReady":
@@ -205,7 +205,7 @@ def index_label(obj: Json, key: str, bound: int) -> int | str | None:
     number = whole(text(value)) if text(value).isascii() and text(value).isdigit() else None
     if number is None:
         return f"the label {key} is {value!r}, which is not an unsigned number"
-    return number if number < bound else f"the label {key} is {number}, it must be below {bound}"
+    return number if number < bound else f"the label {key} is {number}; it must be below {bound}"
 
 
 def index_fault(pod: Json, count: int) -> str:

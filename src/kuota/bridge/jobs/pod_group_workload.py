@@ -150,7 +150,7 @@ def prepare(job: Json, gates: Gates) -> Match:
         job = job | {"items": pods}
     roles = len(_by_role(pods))
     if not fault and roles > MAX_ROLES:
-        fault = f"a pod group can have {MAX_ROLES} roles, this one has {roles}"
+        fault = f"a pod group can have {MAX_ROLES} roles; this one has {roles}"
     if fault:
         return _refused(job, effects, INVALID_GROUP, fault)
     return Match(job=job, effects=tuple(effects))
@@ -205,7 +205,7 @@ def match(job: Json, stored: StoredWorkload, gates: Gates) -> Match:
     absent = sum(each.absent for each in roles.values())
     covered = job | {"items": pods, "status": child(job, "status") | {"absentPods": absent}}
     if child(job, "status").get("stale"):
-        # Pods that were removed already would be counted, and others removed in addition.
+        # The cache may contain Pods that were removed already. Counting them would remove others.
         return Match(job=covered, refused="the pods of the group may have changed")
     return Match(job=covered, effects=(*removed(excess), *released(replaced)))
 
@@ -258,6 +258,6 @@ def _conflict(job: Json, stored: StoredWorkload) -> Match:
         f'A Workload named "{name}" already exists but is not a pod group workload; '
         "this pod group cannot be admitted"
     )
-    # The Pods of this group stay gated, so deleted ones would be kept for ever.
+    # The Pods of this group stay gated, so deleted ones would be kept forever.
     effects = list(released(pods_of(job).where(_ended)))
     return _refused(job, effects, "WorkloadNameConflict", message)

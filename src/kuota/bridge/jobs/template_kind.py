@@ -91,7 +91,7 @@ class TemplateKind(JobKind):
         if len(given) != len(slots):
             expected, kind = len(slots), self.gvk.kind
             raise MergeConflict(
-                f"this {kind} has {expected} pod sets, the admission has {len(given)}"
+                f"this {kind} has {expected} pod sets; the admission has {len(given)}"
             )
         elastic = gates.on(Gate.ElasticJobsViaWorkloadSlices)
         for slot, added in zip(slots, given, strict=True):

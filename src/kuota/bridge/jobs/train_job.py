@@ -100,7 +100,7 @@ class TrainJob(TemplateKind):
         wanted = len(self.templates(job))
         if len(given) != wanted:
             raise MergeConflict(
-                f"this TrainJob has {wanted} pod sets, the admission has {len(given)}"
+                f"this TrainJob has {wanted} pod sets; the admission has {len(given)}"
             )
         admitted = _admitted(job, [_patch_of(each) for each in given])
         return [*self.write(job, admitted), *self.write(admitted, _resumed(admitted))]
@@ -144,7 +144,7 @@ class TrainJob(TemplateKind):
     def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:
         """Return the job with an empty patch for the admission, managed or not.
 
-        The trainer does not let anybody add patches to a job that has run.
+        The trainer rejects new patches of a job that has run.
         """
         patch = {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {}}}}
         return put(job, ("spec", "runtimePatches"), [*_patches(job), patch])
