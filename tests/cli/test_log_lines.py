@@ -83,7 +83,7 @@ def copied(server: TruncatingLog, options: LogOptions) -> str:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_lines, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(log_lines, "_RETRY_S", 0.0)
 
 
 @st.composite

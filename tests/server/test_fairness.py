@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from kuota.api.status import StatusError
-from kuota.server.fairness import SLICE_S, RequestLimits, Slots, Turns
+from kuota.server.fairness import SLICE_S, FairQueue, RequestLimits, Slots
 
 
 class Clock:
@@ -25,10 +25,10 @@ Work = tuple[str, float]
 def served(work: list[Work], late: Work, shares: dict[str, float]) -> list[str]:
     """The order in which requests are executed, if one arrives after the others are queued."""
     clock, order = Clock(), []
-    turns = Turns(shares, clock)
+    fair_queue = FairQueue(shares, clock)
 
     async def request(user: str, cost_s: float) -> None:
-        async with turns.turn(user):
+        async with fair_queue.turn(user):
             order.append(user)
             clock.now += cost_s
 
@@ -62,17 +62,17 @@ def test_the_controllers_have_a_larger_share() -> None:
 
 def test_a_long_request_lets_others_in() -> None:
     clock, order = Clock(), []
-    turns = Turns({}, clock)
+    fair_queue = FairQueue({}, clock)
 
     async def long() -> None:
-        async with turns.turn("long") as turn:
+        async with fair_queue.turn("long") as turn:
             for at in range(5):
                 order.append(f"part {at}")
                 clock.now += SLICE_S
                 await turn.pause()
 
     async def short() -> None:
-        async with turns.turn("short"):
+        async with fair_queue.turn("short"):
             order.append("short")
 
     async def story() -> None:
@@ -84,10 +84,10 @@ def test_a_long_request_lets_others_in() -> None:
 
 def test_a_cancelled_request_leaves_the_queue() -> None:
     clock = Clock()
-    turns = Turns({}, clock)
+    fair_queue = FairQueue({}, clock)
 
     async def request() -> None:
-        async with turns.turn("a"):
+        async with fair_queue.turn("a"):
             clock.now += 1
 
     async def story() -> None:
@@ -99,7 +99,7 @@ def test_a_cancelled_request_leaves_the_queue() -> None:
         await asyncio.sleep(0)
 
     asyncio.run(story())
-    assert (0, 5) == (turns.waiting, clock.now)
+    assert (0, 5) == (fair_queue.waiting, clock.now)
 
 
 def test_requests_beyond_the_queue_are_rejected_with_429() -> None:

@@ -134,7 +134,7 @@ class StampedLog:
 
 PATIENCE_S = 30.0
 """How long a server may be unreachable: long enough for a restart."""
-_AGAIN_S = 0.2
+_RETRY_S = 0.2
 _LONGEST_PAUSE_S = 2.0
 _WORKED_S = 1.0
 """A connection that lasted this long counts as successful, even without output."""
@@ -185,7 +185,7 @@ class _ReconnectDelay:
         self._failures += 1
         if now - self._since > PATIENCE_S:
             return None
-        return float(min(_LONGEST_PAUSE_S, _AGAIN_S * 2 ** (self._failures - 1)))
+        return float(min(_LONGEST_PAUSE_S, _RETRY_S * 2 ** (self._failures - 1)))
 
 
 class Copying:

@@ -30,7 +30,7 @@ from .columns import dig
 from .credentials import ServerTokens
 from .deletion import ANYWHERE, PodDeletion
 from .documents import DiscoveryDocuments
-from .fairness import Turns
+from .fairness import FairQueue
 from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .namespaces import ACCOUNTS, Namespaces
@@ -96,11 +96,11 @@ class ApiServer:
         processes: PodProcesses | None = None,
         pods: PodDeletion = ANYWHERE,
         gates: Gates | None = None,
-        turns: Turns | None = None,
+        fair_queue: FairQueue | None = None,
         limits: NamespaceLimits | None = None,
     ) -> None:
         self.store = store
-        self.turns = turns or Turns()
+        self.fair_queue = fair_queue or FairQueue()
         self.kinds = kinds or builtin_kinds()
         self.roles = Roles(self._team_of, bound_roles(store))
         self.credentials = ServerTokens(store, self.roles, clock, tokens)
@@ -113,10 +113,10 @@ class ApiServer:
         validators = (*validators, AdmissionPolicies(store, self.kinds))
         admission = AdmissionChain(hooks, gates, (*advisers, self._quota.advice), validators)
         self._rest = Rest(store, self.kinds, admission, self._written, pods)
-        self._reading = ReadEndpoints(store, clock, self.turns)
+        self._reading = ReadEndpoints(store, clock, self.fair_queue)
         self._namespaces = Namespaces(store, self.kinds, clock)
         self._documents = DiscoveryDocuments(self.kinds)
-        self.watching = Watching(store, self._reading, self.turns)
+        self.watching = Watching(store, self._reading, self.fair_queue)
         reviews = LocalReviews(self.roles, self.kinds, self.credentials)
         access = self.credentials, store, clock, RunnerAccess(logs, processes)
         self._verbs = Verbs(self._rest, self._reading, self.watching, reviews, *access)
@@ -187,7 +187,7 @@ class ApiServer:
         for each in self.extensions:
             if f"{request.path}/".startswith(f"{each.prefix}/"):
                 self._authorize(request.user, each.access(request))
-                async with self.turns.turn(request.user.flow):
+                async with self.fair_queue.turn(request.user.flow):
                     answer = each.answer(request)
                 return answer if isinstance(answer, Response) else await answer
         document = self._documents.answer(request)
@@ -198,7 +198,7 @@ class ApiServer:
         access = _access(found, request)
         self._authorize(request.user, access, found.kind)
         check_write(found, access.verb)
-        async with self.turns.turn(request.user.flow) as turn:
+        async with self.fair_queue.turn(request.user.flow) as turn:
             response = await self._verbs.answer(found, access.verb, request, turn)
         if access.verb not in ("get", "list", "watch"):
             await self.store.synced()

@@ -33,9 +33,9 @@ from .deletion import ANYWHERE, DeleteOptions, PodDeletion, ended, marked, termi
 from .kinds import Kind, Kinds
 from .store import Gone, Store, StoreError, key_of
 
-AGAIN_S = 10.0
+RETRY_S = 10.0
 """The delay before failed items are retried."""
-TURN = 100
+BATCH = 100
 """The number of items that are processed before other tasks may run."""
 
 
@@ -99,14 +99,14 @@ class Collector:
         self._gone: set[str] = set()  # owners seen to go, though their kind may be unknown by now
         self._due: dict[StoredRef, None] = {}
         self._failed: dict[StoredRef, None] = {}
-        self._again_at: float | None = None
+        self._retry_at: float | None = None
         self._watch = self._begun()
 
     async def run(self) -> None:
         """Collect until the store is closed."""
         while not self._watch.closed:
             try:
-                while not self.settle(TURN):
+                while not self.settle(BATCH):
                     await asyncio.sleep(0)
                 self._take(await self._news())
             except Gone:
@@ -117,14 +117,14 @@ class Collector:
         if not self._failed:
             return await self._watch.batch()
         now = asyncio.get_running_loop().time()
-        if self._again_at is None:
-            self._again_at = now + AGAIN_S
-        if now < self._again_at:
+        if self._retry_at is None:
+            self._retry_at = now + RETRY_S
+        if now < self._retry_at:
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._again_at):
+                async with asyncio.timeout_at(self._retry_at):
                     return await self._watch.batch()
         self._due |= self._failed
-        self._failed, self._again_at = {}, None
+        self._failed, self._retry_at = {}, None
         return []
 
     def settle(self, most: int | None = None) -> bool:

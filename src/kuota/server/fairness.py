@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares the server among users, as API Priority and Fairness does in Kubernetes.
 
-`Turns` decides whose request is executed next: that of the user who has used the least time of the
-event loop, so that a user with few requests never waits for the queue of another. `Slots` limits
-the requests and the streams that one user may have in progress.
+`FairQueue` decides whose request is executed next: that of the user who has used the least time of
+the event loop, so that a user with few requests never waits for the queue of another. `Slots`
+limits the requests and the streams that one user may have in progress.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Flow:
         self.queue: deque[asyncio.Future[None]] = deque()
 
 
-class Turns:
+class FairQueue:
     """Grants turns on the event loop. A turn does not await anything but `pause`.
 
     Up to `SLICE_S`, turns are granted at once. After that, requests queue per user, and the user
@@ -78,9 +78,9 @@ class Turns:
         return sum(len(flow.queue) for flow in self._queued.values())
 
     @asynccontextmanager
-    async def turn(self, user: str) -> AsyncIterator[Turn]:
+    async def turn(self, user: str) -> AsyncIterator[RequestTurn]:
         """Wait for a turn of the user, and end it when the block ends."""
-        turn = Turn(self, user)
+        turn = RequestTurn(self, user)
         await turn.begin()
         try:
             yield turn
@@ -166,30 +166,30 @@ def _due(flow: _Flow, planned: int) -> float:
     return flow.used_s + planned * flow.cost_s / flow.share
 
 
-class Turn:
+class RequestTurn:
     """One turn of a request. `pause` lets others run in the middle of a long request."""
 
-    __slots__ = ("_began", "_flow", "_turns", "_user")
+    __slots__ = ("_began", "_fair_queue", "_flow", "_user")
 
-    def __init__(self, turns: Turns, user: str) -> None:
-        self._turns = turns
+    def __init__(self, fair_queue: FairQueue, user: str) -> None:
+        self._fair_queue = fair_queue
         self._user = user
         self._flow: _Flow | None = None
         self._began = 0.0
 
     async def begin(self) -> None:
-        self._flow = await self._turns.granted(self._user)
-        self._began = self._turns.now()
+        self._flow = await self._fair_queue.granted(self._user)
+        self._began = self._fair_queue.now()
 
     def end(self) -> None:
         """End the turn. Does nothing if it has ended."""
         if self._flow is not None:
-            self._turns.finished(self._flow, self._turns.now() - self._began)
+            self._fair_queue.finished(self._flow, self._fair_queue.now() - self._began)
             self._flow = None
 
     async def pause(self) -> None:
         """Give others a turn if this one has lasted long enough."""
-        if self._flow is not None and self._turns.now() - self._began >= SLICE_S:
+        if self._flow is not None and self._fair_queue.now() - self._began >= SLICE_S:
             self.end()
             await self.begin()
 

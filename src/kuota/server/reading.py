@@ -12,7 +12,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.status import StatusError, bad_request
 
-from .fairness import Turn, Turns
+from .fairness import FairQueue, RequestTurn
 from .kinds import same_form, served_form
 from .requests import Interrupted, Request, RequestTarget, Response, answered
 from .selectors import Selectors, requested
@@ -37,10 +37,10 @@ class ContinueToken(msgspec.Struct, frozen=True):
 class ReadEndpoints:
     """Serves reads from the store."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime], turns: Turns) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime], fair_queue: FairQueue) -> None:
         self._store = store
         self._clock = clock
-        self._turns = turns
+        self._fair_queue = fair_queue
 
     def one(self, target: RequestTarget, obj: Json, request: Request) -> Response:
         """The response with one stored object."""
@@ -74,7 +74,7 @@ class ReadEndpoints:
         pairs = list(zip(shown, served, strict=True))
         return table(version, pairs, self._clock(), include=include, headed=headed)
 
-    async def many(self, target: RequestTarget, request: Request, turn: Turn) -> Response:
+    async def many(self, target: RequestTarget, request: Request, turn: RequestTurn) -> Response:
         """One page, or everything if there is no limit. A large list is streamed."""
         page = _continued(request)
         limit = request.number("limit") or None
@@ -109,7 +109,7 @@ class ReadEndpoints:
         separator = b"," if bodies else b""
         try:
             for page in scan.pages():
-                async with self._turns.turn(user):
+                async with self._fair_queue.turn(user):
                     piece = shown.items(page)
                 if piece:
                     yield separator + piece

@@ -18,7 +18,7 @@ from .admission import Write
 from .bodies import check_json_values, duplicates, media_type, most_values, read_object
 from .columns import dig, mapped
 from .credentials import ServerTokens
-from .fairness import Turn
+from .fairness import RequestTurn
 from .kinds import Scale, served_form
 from .pods import LogSource
 from .reading import ListScan, ReadEndpoints
@@ -69,7 +69,7 @@ class Verbs:
         self._runner = runner
 
     async def answer(
-        self, target: RequestTarget, verb: str, request: Request, turn: Turn
+        self, target: RequestTarget, verb: str, request: Request, turn: RequestTurn
     ) -> Response:
         """The response to an authorized request. Long requests pause the turn."""
         below = {
@@ -137,7 +137,9 @@ class Verbs:
         uid = str(outcome.object["metadata"].get("uid", ""))
         return answered(deleted(target.kind, target.name, uid))
 
-    async def _delete_all(self, target: RequestTarget, request: Request, turn: Turn) -> Response:
+    async def _delete_all(
+        self, target: RequestTarget, request: Request, turn: RequestTurn
+    ) -> Response:
         options, write = deletion.delete_options(request), self._write(request)
         scan = ListScan(self._store, target, requested(target, request), None, None)
         try:

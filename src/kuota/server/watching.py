@@ -14,7 +14,7 @@ from kuota.api.base import Json
 from kuota.api.status import StatusError
 
 from .changes import Change, Watch
-from .fairness import Turns
+from .fairness import FairQueue
 from .kinds import same_form
 from .reading import ListScan, ReadEndpoints
 from .requests import Request, RequestTarget, Response
@@ -32,13 +32,17 @@ class Watching:
     """Serves watches from the store."""
 
     def __init__(
-        self, store: Store, reading: ReadEndpoints, turns: Turns, bookmark_s: float = BOOKMARK_S
+        self,
+        store: Store,
+        reading: ReadEndpoints,
+        fair_queue: FairQueue,
+        bookmark_s: float = BOOKMARK_S,
     ) -> None:
         self.expired = 0
         """Watches that ended because the log no longer contained what they had not read."""
         self._store = store
         self._reading = reading
-        self._turns = turns
+        self._fair_queue = fair_queue
         self._bookmark_s = bookmark_s
 
     def stream(self, target: RequestTarget, request: Request) -> Response:
@@ -74,7 +78,7 @@ class Watching:
         end = loop.time() + seconds
         try:
             for page in present.pages() if present is not None else ():
-                async with self._turns.turn(request.user.flow):
+                async with self._fair_queue.turn(request.user.flow):
                     text = b"".join(lines.event("ADDED", body) for body in page)
                 yield text
             if initial and present is not None:
@@ -87,7 +91,7 @@ class Watching:
                 elif not batch:
                     return
                 else:
-                    async with self._turns.turn(request.user.flow):
+                    async with self._fair_queue.turn(request.user.flow):
                         text = b"".join(lines.of(change) for change in batch)
                     if text:
                         yield text

@@ -29,7 +29,7 @@ from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
 from kuota.server.api import ApiServer
 from kuota.server.expiry import keep_compacted, keep_expiring
-from kuota.server.fairness import SYSTEM_SHARE, Turns
+from kuota.server.fairness import SYSTEM_SHARE, FairQueue
 from kuota.server.object_quota import NamespaceLimits
 from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.pods import LogOptions
@@ -133,7 +133,7 @@ class Installation:
             processes=MachineProcesses(self._worker),
             pods=quota.deletion,
             gates=self._options.gates,
-            turns=Turns({SYSTEM.name: SYSTEM_SHARE}),
+            fair_queue=FairQueue({SYSTEM.name: SYSTEM_SHARE}),
             limits=NamespaceLimits(self._options.max_objects_per_namespace),
         )
 

@@ -33,7 +33,7 @@ class TrafficFamilies(Collector):
         put(names.CONNECTIONS, http.connections.anonymous, "anonymous")
         put(names.CONNECTIONS, len(http.connections) - http.connections.anonymous, "authenticated")
         put(names.EXECUTING, http.slots.executing)
-        put(names.WAITING, self._api.turns.waiting)
+        put(names.WAITING, self._api.fair_queue.waiting)
         put(names.STREAMS, len(http.streams))
         put(names.EXPIRED, self._api.watching.expired)
         put(names.BUFFERED, self._api.store.buffered_bytes)
