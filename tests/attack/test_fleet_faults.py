@@ -24,8 +24,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +34,7 @@ from control.objects import condition
 from hang import HANG_S
 from up.lab import job, queues
 from up.machine import Machine, open_folder
+from up.power import cut_power
 from up.test_fleet import DISPATCHED, FLEET
 
 SEED = int(os.environ.get("KUOTA_CHAOS_SEED", "1"))
@@ -100,7 +100,12 @@ class Chaos:
         names = [f"s{seed}-{number}" for number in range(WAVE)]
         works = (f"sleep {chance.choice([0.2, 1, 2])}" for _ in names)
         jobs = [
-            job(name, f"{work}; {NOTE.format(name=name, notes=self._notes)}", retries=0)
+            job(
+                name,
+                f"{work}; {NOTE.format(name=name, notes=self._notes)}",
+                retries=0,
+                requeue=True,
+            )
             for name, work in zip(names, works, strict=True)
         ]
         self.manager.kubectl("create", "-f", "-", stdin="---\n".join(jobs))
@@ -215,32 +220,6 @@ def _end(job: dict[str, Any]) -> str:
     found = [each for each in held if each in ("Complete", "Failed")]
     assert len(found) <= 1, conditions
     return found[0] if found else ""
-
-
-def cut_power(machine: Machine) -> None:
-    """Kill the control plane and everything that it runs, so that nobody sees another one die."""
-    doomed = [machine.pid(), *_processes(str(machine.state).encode())]
-    _signal(signal.SIGSTOP, doomed)
-    machine.kill()
-    _signal(signal.SIGKILL, doomed[1:])
-
-
-def _signal(number: int, pids: list[int]) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def _processes(folder: bytes) -> Iterator[int]:
-    """Processes that were started with the folder in their arguments or environment, and shims."""
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            texts = [(path / name).read_bytes() for name in ("cmdline", "environ")]
-            if any(folder + b"/" in text or folder + b"\0" in text for text in texts):
-                yield int(path.name)
-                parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
-                if b"kuota.runner.shim" in Path(f"/proc/{parent}/cmdline").read_bytes():
-                    yield int(parent)
 
 
 @pytest.mark.slow

@@ -75,6 +75,17 @@ def test_a_command_becomes_a_suspended_job_in_a_queue(cluster: Cluster) -> None:
     assert str(cluster.folder) == container["workingDir"]
 
 
+def test_a_job_runs_again_after_a_disruption_unless_told_otherwise() -> None:
+    asked = RunRequest(arguments=("true",))
+    spec = job_of(asked, "default")["spec"]
+    (rule,) = spec["podFailurePolicy"]["rules"]
+    (asks,) = rule["onPodConditions"]
+    assert ("Ignore", "DisruptionTarget") == (rule["action"], asks["type"])
+    assert (0, "Never") == (spec["backoffLimit"], spec["template"]["spec"]["restartPolicy"])
+    once = job_of(msgspec.structs.replace(asked, requeue=False), "default")["spec"]
+    assert "podFailurePolicy" not in once
+
+
 def test_it_says_why_it_waits_then_shows_the_log_and_ends_as_the_command_does(
     cluster: Cluster,
 ) -> None:

@@ -15,7 +15,8 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.kube.resources import JOBS, PODS
 from kuota.runner.pod_runs import end_all
-from kuota.runner.processes import RunSettings, shim_state
+from kuota.runner.processes import shim_state
+from kuota.runner.run_settings import kept_settings
 from runner.machine import World, container, gpus, job, one_node, pod, story
 
 WAITS = "while ! [ -p go ]; do sleep 0.01; done; echo up; read x < go; echo $x"
@@ -116,8 +117,8 @@ def test_a_job_that_ignores_disruptions_starts_again_after_a_reboot(tmp_path: Pa
         world.start()
         lost = await world.phase(first["metadata"]["name"], "Failed")
         (found,) = [each for each in lost["status"]["conditions"] if "Disruption" in each["type"]]
-        assert ("True", "TerminationByKubelet") == (found["status"], found["reason"])
-        assert "the machine was restarted" in found["message"]
+        assert ("True", "MachineRestarted") == (found["status"], found["reason"])
+        assert "the machine restarted" in found["message"]
         await world.some(PODS, lambda some: any(p["status"]["phase"] == "Running" for p in some))
 
     story(tmp_path, work)
@@ -130,8 +131,7 @@ def _reboot(run: Path) -> None:
     assert state.pid is not None
     for pid in (state.shim, state.pid):
         os.kill(pid, signal.SIGKILL)
-    settings = msgspec.json.decode((run / "settings").read_bytes(), type=RunSettings)
-    changed = msgspec.structs.replace(settings, boot="earlier")
+    changed = msgspec.structs.replace(kept_settings(str(run)), boot="earlier")
     (run / "settings").write_bytes(msgspec.json.encode(changed))
 
 

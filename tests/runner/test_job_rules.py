@@ -11,6 +11,7 @@ import pytest
 from kuota.runner.job_pods import FAILURES, INDEX
 from kuota.runner.job_rules import NOTHING, step
 from kuota.runner.job_spec import indexes_text, parsed_indexes
+from kuota.runner.pod_informer import trimmed_pod
 from runner.job_world import World, job
 
 
@@ -224,6 +225,22 @@ def test_a_disruption_may_count_as_nothing() -> None:
     world.now += 10
     world.settle()
     assert 1 == len(world.active())
+
+
+def test_disruptions_of_an_index_never_count_not_even_when_their_pods_are_trimmed() -> None:
+    world = running(
+        completionMode="Indexed",
+        completions=1,
+        backoffLimitPerIndex=0,
+        podFailurePolicy=POLICY,
+    )
+    disruption = {"type": "DisruptionTarget", "status": "True"}
+    for _ in range(4):
+        fail(world, world.indexes()[0], conditions=[disruption])
+        world.now += 10_000
+        world.pods = {name: trimmed_pod(pod) for name, pod in world.pods.items()}
+        world.settle()
+    assert ({}, [0]) == (world.conditions(), sorted(world.indexes()))
 
 
 def test_a_rule_may_fail_one_index() -> None:

@@ -133,3 +133,46 @@ def test_a_successful_init_container_is_ready() -> None:
 def test_no_image_was_pulled_and_the_pod_says_so() -> None:
     (said,) = [each for each in status(spec("a"))["conditions"] if each["type"] == LOCAL]
     assert "image img is recorded, not pulled" in said["message"]
+
+
+def lost() -> RunHistory:
+    run = ContainerRun(
+        attempt=0,
+        started=NOW - 5,
+        finished=NOW,
+        code=137,
+        reason="ContainerStatusUnknown",
+        message="the machine restarted while the container ran",
+        disruption="MachineRestarted",
+    )
+    return RunHistory(run)
+
+
+def disruption(pod: Json, **seen: Any) -> tuple[str, str] | None:
+    """Reason and message of the condition DisruptionTarget, if the pod has it."""
+    found = pod_status(pod, Observed(over=True, started=NOW, **seen), NOW)["conditions"]
+    for each in found:
+        if each["type"] == "DisruptionTarget":
+            assert "True" == each["status"]
+            return each["reason"], each["message"]
+    return None
+
+
+def test_a_pod_that_failed_with_its_machine_is_marked_as_disrupted() -> None:
+    words = ("MachineRestarted", "the machine restarted while the container ran")
+    pod = {"metadata": {"name": "p", "uid": "u"}, "spec": spec("a", "b")}
+    seen = {"a": lost(), "b": ended()}
+    assert words == disruption(pod, histories=seen)
+    status = pod_status(pod, Observed(over=True, histories=seen), NOW)
+    assert ("Failed", *words) == (status["phase"], status["reason"], status["message"])
+    assert None is disruption(pod, histories={"a": ended(1), "b": ended()})
+    assert None is disruption(pod, histories=seen, failure=("DeadlineExceeded", "too long"))
+    deleted = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-11-16T00:00:00Z"}}
+    assert None is disruption(deleted, histories=seen), "it had to end anyway"
+
+
+def test_a_lost_sidecar_does_not_excuse_the_failure_of_a_container() -> None:
+    inits = init("s", sidecars=("s",))
+    pod = {"metadata": {"name": "p", "uid": "u"}, "spec": spec("a", initContainers=inits)}
+    assert None is disruption(pod, histories={"s": lost(), "a": ended(1)})
+    assert None is not disruption(pod, histories={"s": ended(143), "a": lost()})

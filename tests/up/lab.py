@@ -32,6 +32,10 @@ metadata: {name: high}
 value: 100
 """
 
+_REQUEUED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+REQUEUE = {"podFailurePolicy": {"rules": [_REQUEUED]}}
+"""Part of the spec of a Job that runs again after a restart of its machine."""
+
 
 def queues(gpus: int = 2) -> str:
     return _QUEUES.replace("QUOTA", str(gpus))
@@ -44,6 +48,7 @@ def job(
     *,
     restart: str = "Never",
     retries: int = 6,
+    requeue: bool = False,
     urgent: bool = False,
 ) -> str:
     amounts = {"nvidia.com/gpu": gpus}
@@ -65,6 +70,10 @@ def job(
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": name, "namespace": "default", "labels": labels},
-        "spec": {"backoffLimit": retries, "template": {"spec": pods}},
+        "spec": {
+            "backoffLimit": retries,
+            "template": {"spec": pods},
+            **(REQUEUE if requeue else {}),
+        },
     }
     return json.dumps(manifest) + "\n"

@@ -66,6 +66,12 @@ _OPTIONS = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
 )
 @click.option("--retries", type=Integer(0), default=0, metavar="N", help="Retries after failures.")
 @click.option(
+    "--requeue/--no-requeue",
+    default=True,
+    help="Whether the command runs again after its machine restarted or its pod was evicted. "
+    "This is the default and uses up no retry. A preempted Job always runs again.",
+)
+@click.option(
     "--time-limit",
     type=Seconds(1),
     metavar="DURATION",
@@ -110,7 +116,8 @@ def command(
     """Run a command as soon as there is quota for it, and show its output.
 
     The command becomes a Job, which waits in a queue until its whole quota is available. Meanwhile,
-    standard error says why it waits. A preempted Job waits again and restarts.
+    standard error says why it waits. A preempted Job waits again and restarts. A Job whose machine
+    restarts is repeated there.
 
     \b
     Exit status:

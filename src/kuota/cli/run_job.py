@@ -30,6 +30,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     parallelism: int = 1
     retries: int = 0
+    requeue: bool = True
+    """Whether the command runs again after a disruption, without using up a retry."""
     time_limit_s: int | None = None
     grace_s: int | None = None
     variables: dict[str, str] = {}
@@ -58,7 +60,7 @@ def job_of(asked: RunRequest, namespace: str, priority_kind: str = _WORKLOAD_CLA
             "completions": asked.parallelism,
             **together,
             "backoffLimit": asked.retries,
-            "podFailurePolicy": {"rules": [_IGNORE_DISRUPTIONS]},
+            **({"podFailurePolicy": {"rules": [_IGNORE_DISRUPTIONS]}} if asked.requeue else {}),
             **queued,
             "template": {"spec": _pod(asked, priority_kind)},
         },

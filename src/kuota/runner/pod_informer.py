@@ -41,6 +41,8 @@ def trimmed_pod(pod: Json) -> Json:
     ends = [_end(each) for each in status.get("containerStatuses") or ()]
     if ends:
         slim["status"]["containerStatuses"] = ends
+    if status["phase"] == "Failed":  # The pod failure policy of its Job may depend on them.
+        slim["status"]["conditions"] = [_few(each) for each in status.get("conditions") or ()]
     node = (pod.get("spec") or {}).get("nodeName")
     if node:
         slim["spec"] = {"nodeName": node}
@@ -56,6 +58,10 @@ def _end(status: Json) -> Json:
     ended = (status.get("state") or {}).get("terminated") or {}
     few = {name: ended[name] for name in ("exitCode", "finishedAt") if name in ended}
     return {"name": status.get("name") or "", "state": {"terminated": few}}
+
+
+def _few(condition: Json) -> Json:
+    return {name: condition[name] for name in ("type", "status") if name in condition}
 
 
 def whole_pod(pod: Json) -> Json:

@@ -24,15 +24,11 @@ from .exec import ContainerProcess
 from .pod_home import PodHome, homes
 from .pod_steps import ContainerRun, RunHistory
 from .proc import start_ticks
-from .processes import Launch, Process, ShimState
-from .shim import NEVER_RELEASED
-from .shortage import TEMPORARY
+from .processes import Launch, Process
+from .run_endings import FAILED, NEVER_RAN, run_of
 from .spawn import ShimStarter
-from .start_failures import start_failure
 
-_FAILED = "failed.json"
 _STREAK = "streak"
-_EXIT_NOT_STARTED, _EXIT_UNKNOWN = 128, 137
 
 
 class PodRuns:
@@ -106,7 +102,7 @@ class PodRuns:
         attempt = self._next(container) if attempt is None else attempt
         folder = self._home.run(container, attempt)
         os.makedirs(folder, exist_ok=True)
-        with open(f"{folder}/{_FAILED}", "wb") as file:
+        with open(f"{folder}/{FAILED}", "wb") as file:
             file.write(msgspec.json.encode([error.reason, error.message]))
         process = self._process(container, attempt)
         self._processes.setdefault(container, {})[attempt] = process
@@ -170,7 +166,7 @@ class PodRuns:
         if process.fault is not None:
             raise process.fault
         began, ended = self._times(container, attempt, process)
-        run = _run(process, attempt, self._streak(container, attempt), began, ended)
+        run = run_of(process, attempt, self._streak(container, attempt), began, ended)
         if run.ended:
             self._ended[container, attempt] = run
         return run
@@ -191,7 +187,7 @@ class PodRuns:
     def _without_false_start(self, container: str, history: RunHistory) -> RunHistory:
         """The history without a last attempt that never started, which is tried again."""
         run = history.current
-        if run is None or not run.ended or run.reason != _NEVER_RAN:
+        if run is None or not run.ended or run.reason != NEVER_RAN:
             return history
         self._false_start = True
         del self._processes[container][run.attempt]
@@ -211,67 +207,6 @@ class PodRuns:
         with contextlib.suppress(OSError, ValueError), open(path) as file:
             return int(file.read())
         return 0
-
-
-_NEVER_RAN = "NeverRan"
-_KILLED = "its shim was killed, and its exit code is lost"
-_REBOOTED = "the machine was restarted while it ran"
-
-
-def _run(
-    process: Process, attempt: int, streak: int, began: float | None, at: float
-) -> ContainerRun:
-    state = process.state
-    if not process.ended:
-        return ContainerRun(attempt=attempt, streak=streak, started=began)
-    if state is None:
-        reason, message = _failure(process.folder) or _unstarted(process.folder)
-        code = _EXIT_UNKNOWN if reason == "ContainerStatusUnknown" else _EXIT_NOT_STARTED
-    else:
-        code, reason, message = _ending(process, state)
-    return ContainerRun(
-        attempt=attempt,
-        streak=streak,
-        started=began,
-        finished=at,
-        code=code,
-        signal=state.signal if state else 0,
-        reason=reason,
-        message=message,
-        rebooted=message == _REBOOTED,
-    )
-
-
-def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
-    """Exit code, reason and message of a run that its shim has reported."""
-    if state.errno in TEMPORARY:
-        return _EXIT_NOT_STARTED, _NEVER_RAN, ""
-    if state.errno:
-        kept = process.settings()
-        message = start_failure(kept.program, kept.folder, state.stage, state.errno)
-        return _EXIT_NOT_STARTED, "StartError", message
-    if process.exit_code is None:
-        return _EXIT_UNKNOWN, "ContainerStatusUnknown", _REBOOTED if process.rebooted else _KILLED
-    if process.exit_code == 128 + NEVER_RELEASED and state.adopted:
-        return _EXIT_NOT_STARTED, _NEVER_RAN, ""
-    return process.exit_code, "OOMKilled" if state.oom and process.exit_code else "", ""
-
-
-def _failure(folder: str) -> tuple[str, str] | None:
-    path = f"{folder}/{_FAILED}"
-    with contextlib.suppress(OSError, msgspec.DecodeError), open(path, "rb") as file:
-        return msgspec.json.decode(file.read(), type=tuple[str, str])
-    return None
-
-
-def _unstarted(folder: str) -> tuple[str, str]:
-    """Why a shim reported nothing: it failed and wrote an error, or it never started."""
-    with contextlib.suppress(OSError):
-        with open(folder + "/shim.err", errors="replace") as file:
-            said = file.read().strip()
-        if said:
-            return "StartError", said.splitlines()[-1]
-    return _NEVER_RAN, ""
 
 
 async def end_all(state_dir: str, grace_s: float = 10) -> int:

@@ -15,9 +15,19 @@ from kuota.api.base import Json
 from kuota.api.core import ENDED, containers
 
 from .instants import time_text
-from .pod_steps import SIDECAR, ContainerRun, RunHistory, init_failed, initialized, restarts
+from .pod_steps import (
+    SIDECAR,
+    ContainerRun,
+    RunHistory,
+    disrupted,
+    init_failed,
+    initialized,
+    restarts,
+)
 
 LOCAL = "kuota.dev/LocalProcess"
+DISRUPTION = "DisruptionTarget"
+"""The condition of a pod that failed for reasons outside of it. Policies of Jobs match it."""
 _NEVER = RunHistory()
 
 
@@ -33,10 +43,6 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     started: float = 0.0
     notes: Sequence[str] = ()
     ip: str = "127.0.0.1"
-
-
-DISRUPTED = "DisruptionTarget"
-"""The condition of pods that failed through no fault of their own. A Job may ignore them."""
 
 
 def pod_status(pod: Json, seen: Observed, now: float) -> Json:
@@ -58,9 +64,11 @@ def pod_status(pod: Json, seen: Observed, now: float) -> Json:
         status["initContainerStatuses"] = [
             _container(pod, each, seen, phase, init=True) for each in spec["initContainers"]
         ]
-    if seen.failure is not None:
-        status["reason"], status["message"] = seen.failure
-    status["conditions"] = _conditions(pod, seen, status, now)
+    disruption = _disruption(pod, seen, phase)
+    failure = seen.failure or disruption
+    if failure is not None:
+        status["reason"], status["message"] = failure
+    status["conditions"] = _conditions(pod, seen, status, disruption, now)
     return status
 
 
@@ -73,6 +81,14 @@ def pod_phase(spec: Json, seen: Observed) -> str:
         return "Succeeded" if well else "Failed"
     begun = any(run is not None and run.started is not None for run in runs)
     return "Running" if begun and initialized(spec, seen.histories) else "Pending"
+
+
+def _disruption(pod: Json, seen: Observed, phase: str) -> tuple[str, str] | None:
+    """Reason and message of the disruption that failed the pod, unless it had to end anyway."""
+    if phase != "Failed" or seen.failure or pod["metadata"].get("deletionTimestamp"):
+        return None
+    run = disrupted(pod["spec"], seen.histories)
+    return None if run is None else (run.disruption, run.message)
 
 
 def _container(
@@ -161,7 +177,9 @@ def _id(pod: Json, name: str, run: ContainerRun) -> str:
     return f"kuota://{pod['metadata'].get('uid') or ''}/{name}/{run.attempt}"
 
 
-def _conditions(pod: Json, seen: Observed, status: Json, now: float) -> list[Json]:
+def _conditions(
+    pod: Json, seen: Observed, status: Json, disruption: tuple[str, str] | None, now: float
+) -> list[Json]:
     spec, phase = pod["spec"], status["phase"]
     unready = [each["name"] for each in status["containerStatuses"] if not each["ready"]]
     pending = [
@@ -179,10 +197,8 @@ def _conditions(pod: Json, seen: Observed, status: Json, now: float) -> list[Jso
         "ContainersReady": ready,
         LOCAL: ("True", "ImageNotPulled", "; ".join((image_note(spec), *seen.notes))),
     }
-    runs = [each.current for each in seen.histories.values() if each.current is not None]
-    lost = [run.message for run in runs if run.rebooted]
-    if phase == "Failed" and lost:
-        wanted[DISRUPTED] = ("True", "TerminationByKubelet", lost[0])
+    if disruption is not None:
+        wanted[DISRUPTION] = ("True", *disruption)
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     if "PodScheduled" not in before:
         wanted["PodScheduled"] = ("True", "", "")

@@ -20,7 +20,6 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a container, starting with attempt 0. Times are seconds since 1970.
 
     `streak` counts the short runs before this one, which determine the delay of the next one.
-    `rebooted` is set if the machine was restarted during the run.
     """
 
     attempt: int
@@ -31,7 +30,8 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     signal: int = 0
     reason: str = ""
     message: str = ""
-    rebooted: bool = False
+    disruption: str = ""
+    """The reason of the disruption that ended the run; "" if the container ended by itself."""
 
     @property
     def running(self) -> bool:
@@ -110,14 +110,24 @@ def init_failed(spec: Json, histories: Histories) -> bool:
         return False
     for container in spec.get("initContainers") or ():
         run = histories.get(container["name"], _NEVER).current
-        if container.get("restartPolicy") != SIDECAR and run and run.ended and run.code:
+        if not _is_sidecar(container) and run and run.ended and run.code:
             return True
     return False
 
 
+def disrupted(spec: Json, histories: Histories) -> ContainerRun | None:
+    """The run with which a disruption ended a pod that is over; None if nothing disrupted it."""
+    inits = (each for each in spec.get("initContainers") or () if not _is_sidecar(each))
+    for container in (*inits, *(spec.get("containers") or ())):
+        run = histories.get(container["name"], _NEVER).current
+        if run is not None and run.disruption:
+            return run
+    return None
+
+
 def restarts(spec: Json, container: Json, run: ContainerRun) -> bool:
     """Whether the container restarts after this end."""
-    if container.get("restartPolicy") == SIDECAR:
+    if _is_sidecar(container):
         return True
     policy = spec.get("restartPolicy") or "Always"
     return policy == "Always" or (policy == "OnFailure" and run.code != 0)
@@ -128,10 +138,14 @@ def initialized(spec: Json, histories: Histories) -> bool:
     return all(_init_done(each, histories) for each in spec.get("initContainers") or ())
 
 
+def _is_sidecar(container: Json) -> bool:
+    return bool(container.get("restartPolicy") == SIDECAR)
+
+
 def _init_done(container: Json, histories: Histories) -> bool:
     history = histories.get(container["name"], _NEVER)
     run = history.current
-    if container.get("restartPolicy") == SIDECAR:
+    if _is_sidecar(container):
         # A sidecar that has started once lets others begin, even while it restarts.
         return history.previous is not None or (run is not None and run.started is not None)
     return run is not None and run.ended and run.code == 0
@@ -146,7 +160,7 @@ def _initialize(
         run = histories.get(name, _NEVER).current
         if run is None:
             steps.start.append(name)
-        elif run.ended and (container.get("restartPolicy") == SIDECAR or run.code):
+        elif run.ended and (_is_sidecar(container) or run.code):
             _again(name, run, now, backoff, steps)
         if not _init_done(container, histories):
             return False
@@ -166,7 +180,7 @@ def _winding_down(spec: Json, histories: Histories, *, mains_too: bool) -> Steps
     first = [each["name"] for each in spec.get("containers") or ()] if mains_too else []
     sidecars: list[str] = []
     for container in spec.get("initContainers") or ():
-        group = sidecars if container.get("restartPolicy") == SIDECAR else first
+        group = sidecars if _is_sidecar(container) else first
         group.append(container["name"])
     alive = [name for name in first if _alive(histories, name)]
     if alive:

@@ -16,6 +16,7 @@ import os
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json
 from kuota.api.core import containers
+from kuota.api.owners import controller_of
 from kuota.kube.errors import Conflict, KubeError, NotFound
 from kuota.kube.requests import PatchType
 from kuota.kube.resources import PODS, key_of
@@ -25,12 +26,12 @@ from .container_env import LaunchError
 from .devices import Grant
 from .exec import ContainerProcess, ExecFailed, ExecRequest, ExecSession, ExecSessions
 from .instants import instant
-from .job_pods import container_statuses
+from .job_pods import condition_status, container_statuses
 from .launch import grace_period_s
 from .pod_home import PodHome
 from .pod_launch import PodLaunch
 from .pod_runs import PodRuns
-from .pod_status import Observed, notes_in, pod_status
+from .pod_status import DISRUPTION, Observed, notes_in, pod_status
 from .pod_steps import RunHistory, Steps, next_steps
 from .proc import owner, start_ticks
 from .processes import Launch
@@ -264,10 +265,24 @@ class PodWorker:
         for name in names:
             self._waiting[name] = ("ContainerCreating", f"this machine lacks something: {error}")
         self._try_again()
+        lack = f"cannot start {', '.join(names)} yet, this machine lacks something: {error}"
+        self._warn(_SHORTAGE, lack)
+
+    def _warn(self, reason: str, message: str) -> None:
+        """Record an event about the pod."""
         if self._shared.recorder is not None:
             about = {"apiVersion": "v1", "kind": "Pod"} | self.pod
-            lack = f"cannot start {', '.join(names)} yet, this machine lacks something: {error}"
-            self._shared.recorder.record(about, _SHORTAGE, lack, warning=True)
+            self._shared.recorder.record(about, reason, message, warning=True)
+
+    def _tell_disruption(self, reason: str, message: str) -> None:
+        """Record events about the pod and its controller, whose other pods people look at later."""
+        self._warn(reason, message)
+        found = controller_of(self.pod)
+        if found is not None and self._shared.recorder is not None:
+            meta = self.pod["metadata"]
+            about = {**found, "metadata": {"namespace": meta.get("namespace"), **found}}
+            said = f"Pod {meta['name']}: {message}"
+            self._shared.recorder.record(about, reason, said, warning=True)
 
     async def _report(self, steps: Steps, histories: dict[str, RunHistory]) -> bool:
         """Write the status if it changed. True if the server has it, or has no such pod."""
@@ -292,6 +307,8 @@ class PodWorker:
             return await self._vanished(error) and steps.over
         self._reported = status
         self._failures = 0
+        if condition_status(status, DISRUPTION):
+            self._tell_disruption(status["reason"], status["message"])
         self._shared.pods.wrote(answer)
         return True
 

@@ -22,15 +22,15 @@ import msgspec
 from kuota.steady_time import boot_id, uptime
 
 from .proc import start_ticks
+from .run_settings import LOG_BYTES, LOG_FILES, RunSettings, keep_settings, kept_settings
 from .spawn import ShimStarter, take_lock
 from .terminal import OUT, make_fifos
 
 COOKIE = "KUOTA_RUN"
 """Identifies the run in its environment, so that leftover processes can be found."""
-LOG_BYTES, LOG_FILES = 10 << 20, 5
-"""The default size of a log file before it is rotated, and the number of files that are kept."""
 _START_POLL_S = 0.01
-_LONGEST_NAME = 1000
+_STOPPED = "stopped"
+"""Exists in the directory of a run that was told to stop."""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -88,36 +88,8 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
     terminal: int | None = None
     """The process that serves the terminal of the container, and when it started."""
     terminal_start: int | None = None
-
-
-class RunSettings(msgspec.Struct, frozen=True, array_like=True):
-    """What another shim needs to adopt a run, and the boot in which the run started.
-
-    `program` and `folder` are for the message if the command cannot be started.
-    """
-
-    log_bytes: int = LOG_BYTES
-    log_files: int = LOG_FILES
-    cgroup: str = ""
-    boot: str = ""
-    program: str = ""
-    folder: str = ""
-
-
-def _settings(launch: Launch) -> RunSettings:
-    return RunSettings(
-        launch.log_bytes,
-        launch.log_files,
-        launch.cgroup,
-        boot_id(),
-        _text(launch.argv[0]),
-        _text(launch.cwd),
-    )
-
-
-def _text(name: str) -> str:
-    """Return the name, shortened, without bytes that are not UTF-8: those of a Secret may be."""
-    return name[:_LONGEST_NAME].encode(errors="replace").decode()
+    gone: int = 0
+    """1 if the process had ended before the shim that adopted it could watch it."""
 
 
 def shim_state(folder: str) -> ShimState | None:
@@ -156,8 +128,7 @@ class Process:
         """Start the run in its new directory. Raises OSError if that is impossible."""
         os.makedirs(self.folder, mode=0o700)
         make_fifos(self.folder, launch.uid, launch.gid, stdin=launch.stdin, tty=launch.tty)
-        with open(self.folder + "/settings", "wb") as file:
-            file.write(msgspec.json.encode(_settings(launch)))
+        keep_settings(self.folder, launch)
         lock = take_lock(self.folder)
         if lock is None:
             raise FileExistsError(f"{self.folder} belongs to another shim")
@@ -192,6 +163,9 @@ class Process:
         if self.ended or (self._stop_at is not None and self._stop_at <= at):
             return
         first = self._stop_at is None
+        if first:
+            with contextlib.suppress(OSError):
+                open(f"{self.folder}/{_STOPPED}", "x").close()
         self._stop_at = at
         if self._killer is not None:
             self._killer.cancel()
@@ -199,6 +173,11 @@ class Process:
         self._killer = self._loop.call_later(grace_s, self._guarded, kill)
         if first and grace_s > 0:
             self._signal(signal.SIGTERM)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether this runner or an earlier one has told the process to stop."""
+        return os.path.exists(f"{self.folder}/{_STOPPED}")
 
     def forget(self) -> None:
         """Stop following the run, and leave it running."""
@@ -334,12 +313,7 @@ class Process:
                     os.waitpid(int(pid), os.WNOHANG)
 
     def settings(self) -> RunSettings:
-        """The recorded settings; defaults if they were lost with a crash of the machine."""
-        try:
-            with open(self.folder + "/settings", "rb") as file:
-                return msgspec.json.decode(file.read(), type=RunSettings)
-        except (OSError, msgspec.DecodeError):
-            return RunSettings()
+        return kept_settings(self.folder)
 
     @property
     def rebooted(self) -> bool:

@@ -175,7 +175,9 @@ def _adopt(
     except (OSError, OverflowError):
         pidfd = -1
     status = None
-    if pidfd >= 0 and start_ticks(pid) == began:
+    here = pidfd >= 0 and start_ticks(pid) == began
+    gone = not here or _has_ended(pidfd)
+    if here:
         _pump([pidfd], source, log)
         status = exit_status(pidfd)
     finished = moment("finished")
@@ -186,8 +188,14 @@ def _adopt(
     with contextlib.suppress(OSError), open(plan["dir"] + "/swept", "w") as file:
         file.write(" ".join(map(str, swept)))
     _drain(source, log)
-    ending = {"lost": 1} if status is None else _ending(status)
+    ending = {"lost": 1, "gone": int(gone)} if status is None else _ending(status)
     state.finish(oom=_oom_kills(plan["cgroup"]), **finished, **ending)
+
+
+def _has_ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _ending(status: int) -> dict[str, float]:
