@@ -132,6 +132,7 @@ def test_a_followed_log_may_be_silent_for_ever() -> None:
         "sinceSeconds": "5",
     } == request.query
     assert request.timeout_s is None
+    assert {} == LogOptions(since_s=0).query(), "servers reject 0, which kubectl does not send"
 
 
 def test_every_kind_is_named_once() -> None:

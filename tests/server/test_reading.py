@@ -208,6 +208,30 @@ def test_logs_need_a_container_that_has_begun(api: Local) -> None:
     assert 400 == api.refusal("GET", f"{PODS}/a/log", container="one", tailLines="x")["code"]
 
 
+def test_options_of_logs_are_validated_as_in_kubernetes(api: Local) -> None:
+    api.ask("POST", PODS, pod("a"))
+    log, least = f"{PODS}/a/log", "must be greater than 0"
+    status = api.refusal("GET", log, limitBytes="0", sinceSeconds="0", tailLines="-1")
+    assert (422, "Invalid", "PodLogOptions") == (
+        *(status["code"], status["reason"]),
+        status["details"]["kind"],
+    )
+    assert status["message"] == (
+        'PodLogOptions "a" is invalid: [tailLines: Invalid value: -1: must be greater than or '
+        f"equal to 0, limitBytes: Invalid value: 0: {least}, "
+        f"sinceSeconds: Invalid value: 0: {least}]"
+    )
+    both = api.refusal("GET", log, sinceSeconds="1", sinceTime="2026-01-01T00:00:00Z")
+    assert "at most one of `sinceTime` or `sinceSeconds`" in both["message"]
+    assert "stream: Forbidden" in api.refusal("GET", log, stream="Stdout")["message"]
+    for moment in ("0001-01-01", "2026-01-01T00:00:00", "20260101T000000Z", "x"):
+        assert 400 == api.refusal("GET", log, sinceTime=moment)["code"], moment
+    for number in (2**63 - 1, 1):
+        waiting = api.refusal("GET", log, limitBytes=str(number))
+        assert "waiting to start" in waiting["message"], number
+    assert 400 == api.refusal("GET", log, limitBytes=str(2**63))["code"]
+
+
 def test_rows_of_jobs_tell_how_they_stand(api: Local) -> None:
     api.ask("POST", JOBS, job("a", completions=3, parallelism=2))
     status = {

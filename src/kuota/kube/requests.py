@@ -242,7 +242,8 @@ def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which part of a container's log to read, and whether to follow it.
 
-    `pod` names the pod if the path of the request does not.
+    `pod` names the pod if the path of the request does not. As in kubectl, `since_s` of 0 selects
+    everything.
     """
 
     pod: str = ""
@@ -255,7 +256,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     since_time: str = ""
 
     def query(self) -> dict[str, str]:
-        numbers = {"tailLines": self.tail, "sinceSeconds": self.since_s}
+        numbers = {"tailLines": self.tail, "sinceSeconds": self.since_s or None}
         flags = {"follow": self.follow, "previous": self.previous, "timestamps": self.timestamps}
         return (
             _stated(pod=self.pod, container=self.container, sinceTime=self.since_time)

@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.faults import FieldError
+from kuota.api.faults import forbidden as field_forbidden
+from kuota.api.faults import invalid as field_invalid
 from kuota.api.status import bad_request
+from kuota.api.structure.limits import is_time
 
 from .admission import Hook, Review
-from .columns import dig, listed, mapped, parsed_time
+from .columns import dig, listed, mapped
 from .kinds import Kind
 from .metadata import timestamp
 from .requests import Request
-from .status import conflict, forbidden
+from .status import conflict, forbidden, invalid
 from .store import Store
 
 
@@ -29,38 +33,50 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     timestamps: bool = False
     tail_lines: int | None = None
     since_s: int | None = None
-    since_time: str = ""
+    since_time: datetime | None = None
     limit_bytes: int | None = None
 
 
 LogSource = Callable[[Json, LogOptions], AsyncIterator[bytes]]
 """The log of one container of a pod. Raises LookupError if there is none."""
 
+_LOG_OPTIONS = Kind(group="", plural="", kind="PodLogOptions", versions=(), stored="v1")
 _PLURALS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def log_options(pod: Json, request: Request) -> LogOptions:
-    """The log options of the request. Raises StatusError if the container is ambiguous."""
+    """The log options of the request. Raises StatusError if they are invalid or ambiguous."""
     since = request.query.get("sinceTime", "")
-    if since and parsed_time(since) is None:
+    if since and not is_time(since):
         raise bad_request(f"sinceTime={since[:60]} is not a time in RFC 3339 format")
-    return LogOptions(
+    options = LogOptions(
         container=chosen_container(pod, request.query.get("container", "")),
         follow=request.flag("follow"),
         previous=request.flag("previous"),
         timestamps=request.flag("timestamps"),
-        tail_lines=_not_negative(request, "tailLines"),
-        since_s=_not_negative(request, "sinceSeconds"),
-        since_time=since,
-        limit_bytes=_not_negative(request, "limitBytes"),
+        tail_lines=request.number("tailLines"),
+        since_s=request.number("sinceSeconds"),
+        since_time=datetime.fromisoformat(since) if since else None,
+        limit_bytes=request.number("limitBytes"),
     )
+    faults = [*_faults(options)]
+    if request.query.get("stream"):
+        faults.append(field_forbidden("stream", "may not be specified"))
+    if faults:
+        raise invalid(_LOG_OPTIONS, str(dig(pod, "metadata", "name")), faults)
+    return options
 
 
-def _not_negative(request: Request, name: str) -> int | None:
-    value = request.number(name)
-    if value is not None and value < 0:
-        raise bad_request(f"{name} must be 0 or more")
-    return value
+def _faults(options: LogOptions) -> Iterator[FieldError]:
+    """What Kubernetes rejects."""
+    if options.tail_lines is not None and options.tail_lines < 0:
+        yield field_invalid("tailLines", options.tail_lines, "must be greater than or equal to 0")
+    positive = {"limitBytes": options.limit_bytes, "sinceSeconds": options.since_s}
+    for name, value in positive.items():
+        if value is not None and value < 1:
+            yield field_invalid(name, value, "must be greater than 0")
+    if options.since_s is not None and options.since_time is not None:
+        yield field_forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified")
 
 
 def chosen_container(pod: Json, wanted: str) -> str:

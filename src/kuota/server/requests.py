@@ -16,6 +16,7 @@ from .streaming.protocols import StreamSession
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+_INT64_DIGITS = 19
 
 
 class User(msgspec.Struct, frozen=True):
@@ -63,8 +64,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if not text:
             return None
         digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-            raise bad_request(f"{name}={text[:60]} is not an integer")
+        valid = digits.isascii() and digits.isdigit() and len(digits) <= _INT64_DIGITS
+        if not valid or not -(2**63) <= int(text) < 2**63:
+            raise bad_request(f"{name}={text[:60]} is not an integer of 64 bits")
         return int(text)
 
 

@@ -39,8 +39,8 @@ def pod_log(home: PodHome, options: LogOptions) -> AsyncIterator[bytes]:
 
 
 def _since(options: LogOptions) -> float | None:
-    if options.since_time:
-        return datetime.fromisoformat(options.since_time).timestamp()
+    if options.since_time is not None:
+        return options.since_time.timestamp()
     if options.since_s is not None:
         return datetime.now(UTC).timestamp() - options.since_s
     return None

@@ -8,7 +8,7 @@ never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from kuota.api.base import Json
 from kuota.api.quantity import QuantityError, text, units
@@ -177,11 +177,12 @@ def _quotas(spec: Json, status: Json) -> Iterator[LiveQuota]:
 
 
 def moment(stamp: object) -> datetime | None:
-    """Parse a Kubernetes timestamp; None if it is absent."""
+    """Parse a Kubernetes timestamp; None if it is absent. Without a time zone, it is in UTC."""
     try:
-        return datetime.fromisoformat(str(stamp)) if stamp else None
+        found = datetime.fromisoformat(str(stamp)) if stamp else None
     except ValueError:
         return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 
 def age(stamp: object, now: datetime) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from datetime import datetime
 from typing import Protocol
 
 from kuota.api.base import Json, Key
+from kuota.api.structure.limits import is_time
 from kuota.kube.errors import ApiError, BadRequest
 from kuota.kube.requests import LogOptions
 
@@ -107,7 +107,7 @@ def log_options(query: Mapping[str, str]) -> LogOptions:
     """Return the log options of a request. Raises BadRequest that lists all faults."""
     faults: list[str] = []
     since = query.get("sinceTime", "")
-    if since and not _is_time(since):
+    if since and not is_time(since):
         faults.append(f"sinceTime={since[:60]} is not a time in RFC 3339 format")
     numbers = {name: _number(query.get(name, "")) for name in ("tailLines", "sinceSeconds")}
     for name, value in numbers.items():
@@ -133,10 +133,3 @@ def _flag(query: Mapping[str, str], name: str) -> bool:
 def _number(text: str) -> int | None:
     valid = text.isascii() and text.isdigit() and len(text) <= 18
     return int(text) if valid else None
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False

@@ -23,6 +23,9 @@ from .faults import Path, Type, spelt
 Check = Callable[[Any, Path], FieldError | None]
 
 _BITS = {"int32": 31, "int64": 63}
+_RFC_3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII
+)
 _LOWER = "lower case letters, digits and '-', with a letter or digit first and last"
 _MIXED = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
 _SYNTAX = {
@@ -47,12 +50,14 @@ def checks(schema: Json, *, quantity: bool) -> Iterator[Check]:
 
 
 def is_time(value: str) -> bool:
-    """Whether the text is a time in RFC 3339 format."""
+    """Whether the text is a time in RFC 3339 format, which includes the time zone."""
+    if _RFC_3339.fullmatch(value) is None:
+        return False
     try:
         datetime.fromisoformat(value)
     except ValueError:
         return False
-    return "T" in value or "t" in value
+    return True
 
 
 def parsed(parse: Callable[[str], Any]) -> Check:
