@@ -17,13 +17,13 @@ from .pod_steps import ContainerRun
 from .processes import Process, ShimState
 from .shim import NEVER_RELEASED
 from .shortage import TEMPORARY
-from .start_failures import start_failure
+from .start_failures import EXIT_NOT_STARTED, start_exit_code, start_failure
 
 FAILED = "failed.json"
 """Records in the directory of a run why it failed before it started."""
 NEVER_RAN = "NeverRan"
 MACHINE_RESTARTED, PROCESSES_KILLED = "MachineRestarted", "ProcessesKilled"
-_EXIT_NOT_STARTED, _EXIT_UNKNOWN = 128, 137
+_EXIT_UNKNOWN = 137
 _UNKNOWN = "ContainerStatusUnknown"
 _SHUTDOWN = (signal.SIGTERM, signal.SIGKILL)
 """Signals with which a machine that shuts down ends its processes."""
@@ -62,13 +62,13 @@ def run_of(
 def _ending(process: Process, state: ShimState) -> RunEnding:
     """The end of a run that its shim has reported."""
     if state.errno in TEMPORARY:
-        return RunEnding(_EXIT_NOT_STARTED, NEVER_RAN)
+        return RunEnding(EXIT_NOT_STARTED, NEVER_RAN)
     if state.errno:
         kept = process.settings()
         message = start_failure(kept.program, kept.folder, state.stage, state.errno)
-        return RunEnding(_EXIT_NOT_STARTED, "StartError", message)
+        return RunEnding(EXIT_NOT_STARTED, "StartError", message)
     if process.exit_code == 128 + NEVER_RELEASED and state.adopted:
-        return RunEnding(_EXIT_NOT_STARTED, NEVER_RAN)
+        return RunEnding(EXIT_NOT_STARTED, NEVER_RAN)
     if process.exit_code is None:
         return _lost(process, state)
     if state.oom and process.exit_code:
@@ -99,11 +99,11 @@ def _never_started(folder: str) -> RunEnding:
     path = f"{folder}/{FAILED}"
     with contextlib.suppress(OSError, msgspec.DecodeError), open(path, "rb") as file:
         reason, message = msgspec.json.decode(file.read(), type=tuple[str, str])
-        code = _EXIT_UNKNOWN if reason == _UNKNOWN else _EXIT_NOT_STARTED
+        code = _EXIT_UNKNOWN if reason == _UNKNOWN else EXIT_NOT_STARTED
         return RunEnding(code, reason, message)
     with contextlib.suppress(OSError):
         with open(folder + "/shim.err", errors="replace") as file:
             said = file.read().strip()
         if said:
-            return RunEnding(_EXIT_NOT_STARTED, "StartError", said.splitlines()[-1])
-    return RunEnding(_EXIT_NOT_STARTED, NEVER_RAN)
+            return RunEnding(EXIT_NOT_STARTED, "StartError", said.splitlines()[-1])
+    return RunEnding(EXIT_NOT_STARTED, NEVER_RAN)

@@ -6,14 +6,27 @@ from __future__ import annotations
 import errno
 import os
 
-from .shim import BECOME, BIND, CONFINE, ENTER
+from .shim import BECOME, BIND, CONFINE, ENTER, EXECUTE
 
+EXIT_NOT_STARTED = 128
+"""The exit code of a container that cannot be started, as containerd reports it."""
+_EXIT_NOT_EXECUTABLE, _EXIT_NOT_FOUND = 126, 127
 _LONGEST = 200
 _STAGES = {
     BECOME: "cannot become the user of the pod",
     CONFINE: "cannot be isolated",
     BIND: "cannot be bound to the CPUs of its node",
 }
+
+
+def start_exit_code(stage: int, number: int) -> int:
+    """Return the exit code of a command that failed at this stage with this errno.
+
+    If only its program is to blame, it is that of a shell, which `kuota run` exits with.
+    """
+    if stage != EXECUTE:
+        return EXIT_NOT_STARTED
+    return _EXIT_NOT_FOUND if number == errno.ENOENT else _EXIT_NOT_EXECUTABLE
 
 
 def start_failure(program: str, folder: str, stage: int, number: int) -> str:
