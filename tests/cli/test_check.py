@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from kuota.cli import manifests
 from kuota.cli.check import command
 
 FLAVOR = """\
@@ -230,6 +231,21 @@ def test_a_file_that_cannot_be_read_gives_status_2_and_hides_no_other(
     assert 2 == result.exit_code
     assert f"{bad}: " in lines(result)[0]
     assert f"{good}:13: " in lines(result)[1]
+
+
+def test_a_folder_with_too_much_in_it_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifests, "MOST_ENTRIES", 3)
+    for name in ("a.yaml", "b.yaml", "c.txt", ".hidden/d.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(FLAVOR)
+    assert 2 == len(manifests.load([str(tmp_path)]))
+    (tmp_path / "d.txt").write_text("")
+    (refused,) = manifests.load([str(tmp_path)])
+    assert refused.unreadable
+    assert "name the directory that contains only manifests" in refused.faults[0].message
 
 
 def test_an_empty_folder_and_no_argument_are_wrong_use(tmp_path: Path) -> None:

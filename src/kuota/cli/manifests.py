@@ -8,6 +8,7 @@ that one bad file does not hide the faults of others.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,12 @@ from kuota.api.faults import ErrorType, FieldError
 from kuota.api.manifest_yaml import Document, scanned
 
 STDIN = "-"
+MOST_ENTRIES = 10_000
+"""The most files and directories below a directory that is searched for manifests."""
+_TOO_MANY = (
+    f"contains more than {MOST_ENTRIES:,} files and directories. "
+    "Fix: name the directory that contains only manifests, or the files."
+)
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _KEY = re.compile(r"\[([^\]]*[^\]\d][^\]]*)\]")
 _DOTTED_INDEX = re.compile(r"\.(\d+)(?=$|\.|\[)")
@@ -59,19 +66,40 @@ def load(paths: Iterable[str]) -> list[Manifest]:
 
 
 def _load(path: str) -> Iterator[Manifest]:
-    if path != STDIN and Path(path).is_dir():
-        files = sorted(each for each in Path(path).rglob("*") if _is_manifest(each, Path(path)))
-        if not files:
-            yield _unreadable(path, "the directory contains no *.yaml, *.yml or *.json files")
-        for each in files:
-            yield from _read(str(each), found=True)
-    else:
+    if path == STDIN or not Path(path).is_dir():
         yield from _read(path, found=False)
+        return
+    faults: list[Manifest] = []
+    files = _manifest_files(path, faults)
+    yield from faults
+    if not files and not faults:
+        yield _unreadable(path, "the directory contains no *.yaml, *.yml or *.json files")
+    for each in files:
+        yield from _read(each, found=True)
 
 
-def _is_manifest(path: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return path.suffix.lower() in _SUFFIXES and not hidden and path.is_file()
+def _manifest_files(folder: str, faults: list[Manifest]) -> list[str]:
+    """Return the manifests in the directory and below it, in order; none if it contains too much.
+
+    Hidden files and directories are ignored, and links to directories are not followed.
+    """
+
+    def unread(error: OSError) -> None:
+        faults.append(_unreadable(str(error.filename), f"cannot be read: {error.strerror}"))
+
+    found, seen = [], 0
+    for place, folders, files in os.walk(folder, onerror=unread):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        seen += len(folders) + len(files)
+        if seen > MOST_ENTRIES:
+            faults[:] = [_unreadable(folder, _TOO_MANY)]
+            return []
+        found += [os.path.join(place, each) for each in files if _is_manifest(each)]
+    return sorted(filter(os.path.isfile, found), key=lambda each: each.split(os.sep))
+
+
+def _is_manifest(name: str) -> bool:
+    return Path(name).suffix.lower() in _SUFFIXES and not name.startswith(".")
 
 
 def _read(path: str, *, found: bool) -> Iterator[Manifest]:
