@@ -166,7 +166,8 @@ def _plan(
         for each in scenario.unqueued
     ]
     past = PastEvents(events=end.events, borrowed=end.borrowed, restless=end.restless)
-    return end.engine.state, Builder(end.engine, end.now, subjects, past).plan(notes)
+    found = Builder(end.engine, end.now, subjects, past, scenario.priorities)
+    return end.engine.state, found.plan(notes)
 
 
 def _row(plan: Plan, wanted: str) -> PlannedWorkload:

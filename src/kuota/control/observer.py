@@ -100,6 +100,10 @@ class CacheReader:
         metadata: Json = found["metadata"] if found is not None else {}
         return metadata
 
+    def workload_priorities(self) -> dict[str, int]:
+        """Return the priority of each WorkloadPriorityClass."""
+        return {name: each.value for name, each in self._cache.classes().workloads.items()}
+
     def workloads(self) -> Iterator[Workload]:
         """Yield every Workload of a LocalQueue that could be decoded and has not finished."""
         for key in list(self._cache.local_queues.keys()):

@@ -41,7 +41,7 @@ class VisibilityPart:
 
         objects = CacheReader(system.cache)
         api = VisibilityApi(system.engine, objects)
-        explanations = ExplanationApi(system.engine, objects)
+        explanations = ExplanationApi(system.engine, objects, objects.workload_priorities)
         remote = system.checks.multikueue
         pods = None if remote is None else RemotePodsApi(remote.pods)
         server = VisibilityServer(api, explanations, self._client, self._clock, pods)

@@ -9,7 +9,7 @@ others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -93,6 +93,7 @@ class Scenario(Struct):
     unqueued: tuple[UnqueuedJob, ...] = ()
     notes: tuple[str, ...] = ()
     invalid: tuple[InvalidObject, ...] = ()
+    priorities: Mapping[str, int] = {}  # By WorkloadPriorityClass.
 
 
 def load_scenario(
@@ -143,6 +144,7 @@ class _Builder:
             unqueued=tuple(self.unqueued),
             notes=(*self.notes, *nodes.notes(known)),
             invalid=tuple(sorted(self.invalid, key=lambda each: each.index)),
+            priorities={name: each.value for name, each in self.classes.workloads.items()},
         )
 
     def _each(self, kind: str) -> Iterator[tuple[int, Json]]:

@@ -62,7 +62,7 @@ def serve_engine(api: ApiServer, system: System, state_dir: StateDir, options: U
     """Serve explanations and positions of pending workloads, and logs of earlier runs."""
     api.extensions.append(ArchivedLogs(LogArchive(str(state_dir.root))))
     objects = CacheReader(system.cache)
-    explanations = ExplanationApi(system.engine, objects)
+    explanations = ExplanationApi(system.engine, objects, objects.workload_priorities)
     remote = system.checks.multikueue
     pods = None if remote is None else RemotePodsApi(remote.pods)
     api.extensions.append(ExplanationExtension(explanations, api.roles, remote=pods))

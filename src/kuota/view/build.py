@@ -27,6 +27,7 @@ from .plan import (
     QuotaRow,
     WhyRow,
 )
+from .priority_classes import with_priority_classes
 from .timeline import TimelineEvent, TimelineEventType, timeline
 from .words import why_row
 
@@ -54,7 +55,10 @@ class PastEvents(Struct):
 
 
 class Builder:
-    """Builds one plan. Does not change the engine. `named` returns the name in the manifest."""
+    """Builds one plan. Does not change the engine. `named` returns the name in the manifest.
+
+    `priorities` are those of the WorkloadPriorityClasses.
+    """
 
     def __init__(
         self,
@@ -62,11 +66,13 @@ class Builder:
         now: Instant,
         subjects: Sequence[Subject],
         past: PastEvents | None = None,
+        priorities: Mapping[str, int] | None = None,
     ) -> None:
         self.engine = engine
         self.now = now
         self.subjects = subjects
         self.past = past or PastEvents()
+        self._priorities = priorities or {}
         self._names = {each.key: f"{each.key.namespace}/{each.name}" for each in subjects}
         self._loans = loans(engine.state)
         self._lent = lent_amounts(self._loans)
@@ -131,7 +137,9 @@ class Builder:
         if subject.unqueued:
             return WhyRow(text=subject.unqueued)
         found = self.engine.explain(subject.key, self.now)
-        return why_row(found, self.named) if found is not None else None
+        if found is None:
+            return None
+        return why_row(with_priority_classes(found, self._priorities), self.named)
 
     def _state(self, subject: Subject, known: Workload | None) -> PlannedState:
         if subject.unqueued:

@@ -215,6 +215,12 @@ def _set_policy(one: Suggestion, named: Naming) -> str:
     )
 
 
+def _raise_priority(one: Suggestion, named: Naming) -> str:
+    chosen = f", such as that of {one.kind} {one.where} ({one.value})," if one.where else ""
+    victims = several(map(named, one.workloads))
+    return f"with priority {one.amount} or more{chosen} it would preempt {victims}"
+
+
 def _create(one: Suggestion, named: Naming) -> str:
     space = f" in namespace {one.detail}" if one.detail else ""
     if not one.where:
@@ -226,9 +232,7 @@ _HELP: dict[Advice, Callable[[Suggestion, Naming], str]] = {
     Advice.ASK_LESS: _ask_less,
     Advice.RAISE_LIMIT: _raise_limit,
     Advice.SET_POLICY: _set_policy,
-    Advice.RAISE_PRIORITY: lambda s, named: (
-        f"with priority {s.amount} or more it would preempt {several(map(named, s.workloads))}"
-    ),
+    Advice.RAISE_PRIORITY: _raise_priority,
     Advice.TOLERATE: lambda s, _: f"tolerate the taint {s.detail} of flavor {s.flavor}",
     Advice.MATCH_NODES: lambda s, _: (
         f"change nodeSelector or affinity so that the nodes of flavor {s.flavor} match"

@@ -6,7 +6,7 @@ The group is Kuota's own. An explanation names other workloads only where the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 import msgspec
@@ -15,6 +15,7 @@ from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.explanation import Explanation
 from kuota.engine.model import Instant
+from kuota.view.priority_classes import with_priority_classes
 from kuota.view.words import why_row
 
 from .pending import MetadataLookup
@@ -30,6 +31,8 @@ HIDDEN = "workloads of other namespaces"
 
 MayRead = Callable[[str], bool]
 """Whether the caller may read the Workloads of a namespace."""
+Priorities = Callable[[], Mapping[str, int]]
+"""Returns the priority of each WorkloadPriorityClass."""
 
 
 def explanation_path(key: Key) -> str:
@@ -65,9 +68,12 @@ def parse_path(path: str) -> Key | None:
 class ExplanationApi:
     """Responds with the engine's current state."""
 
-    def __init__(self, engine: Engine, objects: MetadataLookup) -> None:
+    def __init__(
+        self, engine: Engine, objects: MetadataLookup, priorities: Priorities = dict
+    ) -> None:
         self._engine = engine
         self._objects = objects
+        self._priorities = priorities
 
     def find(self, method: str, key: Key, now: Instant) -> Explanation | ApiResponse:
         """Return the explanation of a workload, or the error to respond with."""
@@ -84,7 +90,7 @@ class ExplanationApi:
         def named(other: Key) -> str:
             return self._named(other) if may_read(other.namespace) else HIDDEN
 
-        row = why_row(found, named)
+        row = why_row(with_priority_classes(found, self._priorities()), named)
         body: Json = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": KIND,

@@ -23,9 +23,7 @@ from .faults import Path, Type, spelt
 Check = Callable[[Any, Path], FieldError | None]
 
 _BITS = {"int32": 31, "int64": 63}
-_RFC_3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII
-)
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _LOWER = "lower case letters, digits and '-', with a letter or digit first and last"
 _MIXED = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
 _SYNTAX = {
