@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from kuota.control.checks.multikueue.worker_client import (
+    MOST_BYTES,
     REQUEST_TIMEOUT_S,
     WorkerTransport,
     explained,
@@ -20,6 +21,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.config import Connection
 from kuota.kube.errors import ApiError, ConfigError, Unreachable, response_error
+from kuota.kube.http_connection import ResponseTooLarge
 from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 from kuota.kube.resources import WORKLOADS
 
@@ -105,6 +107,11 @@ def test_a_closed_client_is_an_unreachable_cluster() -> None:
             await client.create(WORKLOADS, {"metadata": {"namespace": "a", "name": "b"}})
 
     asyncio.run(story())
+
+
+def test_a_worker_that_sends_too_much_is_reported() -> None:
+    for text in failures(Line(ResponseTooLarge("body", MOST_BYTES))):
+        assert text.endswith("the server sent too much")
 
 
 def test_every_request_is_bounded_in_time() -> None:

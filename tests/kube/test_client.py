@@ -13,10 +13,10 @@ from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.kube import errors
 from kuota.kube.client import Client, Listing
-from kuota.kube.decoding import WatchEvent
-from kuota.kube.errors import ApiError, Unreachable, WritesSuspended
+from kuota.kube.decoding import Decoding, WatchEvent
+from kuota.kube.errors import ApiError, Unreachable, WritesSuspended, response_error
 from kuota.kube.requests import HttpResponse, PatchType
-from kuota.kube.resources import CONFIG_MAPS, JOBS, PODS
+from kuota.kube.resources import CONFIG_MAPS, JOBS, PODS, WORKLOADS
 from kuota.kube.retry import AT_ONCE, ATTEMPTS, Rates
 
 KEY = Key("team", "it")
@@ -73,6 +73,19 @@ def test_a_status_becomes_its_error(kind: type[ApiError], status: int, reason: s
 def test_an_answer_that_is_no_status_still_becomes_an_error() -> None:
     with pytest.raises(errors.Forbidden, match="go away"):
         Setting(HttpResponse(403, {}, b"go away\n")).get()
+
+
+def test_no_answer_is_too_strange_to_become_an_error() -> None:
+    nested = b"[" * 100_000
+    assert 500 == response_error(500, {}, nested).status
+    assert 86_400 == response_error(503, {"retry-after": "9" * 400}, b"").retry_after_s
+    wait = b'{"kind": "Status", "reason": "Timeout", "details": {"retryAfterSeconds": 1e999}}'
+    assert response_error(504, {}, wait).retry_after_s is None
+    long = b'{"kind": "Status", "reason": "%b", "message": "%b"}' % (b"r" * 9**6, b"m" * 9**6)
+    error = response_error(500, {}, long)
+    assert (128, 32 << 10) == (len(error.reason), len(error.message))
+    with pytest.raises(Unreachable):
+        Decoding(WORKLOADS, managed_fields=False).object(b'{"spec": ' + nested)
 
 
 def test_the_causes_of_a_refusal_are_at_hand() -> None:

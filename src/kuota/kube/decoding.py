@@ -21,7 +21,7 @@ BOOKMARK = "BOOKMARK"
 _ERROR = "ERROR"
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
-LONGEST_LINE = 64 << 20
+LONGEST_LINE = 16 << 20
 """The maximum length of a line in bytes, to limit memory. An object has at most a few MiB."""
 
 
@@ -136,7 +136,7 @@ _WHOLE_EVENT, _ANYTHING = _decoder(WatchEvent), _decoder(Any)
 def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
     try:
         return decoder.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreachable(f"the server's answer cannot be read: {error}") from None
 
 

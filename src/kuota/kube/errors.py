@@ -24,6 +24,9 @@ import msgspec
 from kuota.api.base import Json
 
 _MESSAGE_BYTES = 2048
+_LONGEST_MESSAGE, _LONGEST_REASON = 32 << 10, 128
+"""The most characters of texts in a Status, which appear in conditions, events and logs."""
+_LONGEST_WAIT_S = 86_400
 
 
 class KubeError(Exception):
@@ -147,7 +150,7 @@ def response_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiE
     """Return the error for an HTTP response; `headers` have lower-case names."""
     try:
         said = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = None
     if not isinstance(said, dict) or said.get("kind") != "Status":
         text = body[:_MESSAGE_BYTES].decode(errors="replace").strip()
@@ -160,7 +163,7 @@ def status_error(said: Json, *, retry_after_s: float | None = None) -> ApiError:
     """Return the error for a Status object, as in an ERROR event of a watch."""
     code = said.get("code")
     status = code if isinstance(code, int) else 500
-    reason = str(said.get("reason") or "")
+    reason = str(said.get("reason") or "")[:_LONGEST_REASON]
     details = said.get("details")
     details = details if isinstance(details, dict) else {}
     kind = _BY_REASON.get(reason) or _BY_STATUS.get(status)
@@ -168,7 +171,7 @@ def status_error(said: Json, *, retry_after_s: float | None = None) -> ApiError:
         kind = ServerError if status >= 500 else ApiError
     wait_s = retry_after_s if retry_after_s is not None else _named_wait(reason, details)
     message = str(said.get("message") or reason or "the server gave no reason")
-    return kind(status, reason, message, details, retry_after_s=wait_s)
+    return kind(status, reason, message[:_LONGEST_MESSAGE], details, retry_after_s=wait_s)
 
 
 def _named_wait(reason: str, details: Json) -> float | None:
@@ -181,6 +184,6 @@ def _named_wait(reason: str, details: Json) -> float | None:
 def _seconds(value: Any) -> float | None:
     """Parse a delay in whole seconds. An HTTP date is ignored, because clocks differ."""
     try:
-        return max(0.0, float(int(value)))
-    except (TypeError, ValueError):
+        return float(min(max(0, int(value)), _LONGEST_WAIT_S))
+    except (TypeError, ValueError, OverflowError):
         return None

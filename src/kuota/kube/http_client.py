@@ -25,7 +25,10 @@ rarely sent on a connection that the server is closing."""
 STREAM_INTERVAL_S = 0.02
 """The shortest interval between two chunks of a stream. Under load, a chunk then contains several
 watch events. Processing them together costs much less CPU time than a wakeup for each."""
-_UNAUTHORIZED = 401
+LARGEST_BODY = 1 << 30
+"""The most bytes of a response, except a stream, of a server that is not trusted less."""
+_LARGEST_ERROR = 3 << 20
+_FAILED, _UNAUTHORIZED = 300, 401
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/:._-]*")
 """Paths that need no percent-encoding, which are almost all paths."""
@@ -50,12 +53,19 @@ class _Answer(NamedTuple):
 class HttpTransport:
     """A `Transport` that keeps connections open between requests.
 
-    It does not limit concurrent requests, because watches must never wait. Callers do.
+    It does not limit concurrent requests, because watches must never wait. Callers do. A response
+    with more than `most_bytes`, except a stream, counts as a broken connection.
     """
 
     def __init__(
-        self, connection: Connection, clock: Clock | None = None, agent: str = "kuota"
+        self,
+        connection: Connection,
+        clock: Clock | None = None,
+        agent: str = "kuota",
+        *,
+        most_bytes: int = LARGEST_BODY,
     ) -> None:
+        self._most_bytes = most_bytes
         self._server = connection.server
         self._credentials = Credentials(connection, clock or SystemClock())
         self._route = Route(connection)
@@ -67,7 +77,7 @@ class HttpTransport:
     async def send(self, request: HttpRequest) -> HttpResponse:
         answer = await self._answer(request, per_read=False)
         try:
-            body = await answer.line.body()
+            body = await answer.line.body(self._most(answer))
         except OSError as error:
             raise self._unreachable(request, error) from error
         finally:
@@ -78,8 +88,8 @@ class HttpTransport:
         # The timeout applies to each read, because a watch has no maximum duration.
         answer = await self._answer(request, per_read=True)
         try:
-            if answer.status >= 300:
-                body = await answer.line.body()
+            if answer.status >= _FAILED:
+                body = await answer.line.body(self._most(answer))
                 raise response_error(answer.status, answer.headers, body)
             while chunk := await answer.line.chunk():
                 yield chunk
@@ -91,6 +101,10 @@ class HttpTransport:
 
     async def close(self) -> None:
         await self._pool.close()
+
+    def _most(self, answer: _Answer) -> int:
+        failed = answer.status >= _FAILED
+        return min(self._most_bytes, _LARGEST_ERROR) if failed else self._most_bytes
 
     async def _answer(self, request: HttpRequest, *, per_read: bool) -> _Answer:
         """Send the request. After a 401, send it once more if newer credentials are available."""

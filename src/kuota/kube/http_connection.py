@@ -13,7 +13,16 @@ from httptools import HttpParserError, HttpResponseParser
 
 MAX_BUFFERED = 1 << 20
 """The number of buffered body bytes above which reading from the socket pauses."""
+LONGEST_HEAD = 1 << 20
+"""The most bytes of a response before its body, including interim responses."""
 _SWITCHING, _OK = 101, 200
+
+
+class ResponseTooLarge(ConnectionError):
+    """The server sends more than a response may have."""
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(f"the {what} of the response has more than {most >> 20} MiB")
 
 
 class HttpConnection(asyncio.Protocol):
@@ -43,6 +52,7 @@ class HttpConnection(asyncio.Protocol):
     def _reset(self, now: float, timeout_s: float | None, *, per_read: bool) -> None:
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
+        self._head_size = 0
         self._received: list[bytes] = []
         self._size = 0
         self._heard_at = now
@@ -85,11 +95,15 @@ class HttpConnection(asyncio.Protocol):
             self.transport.resume_reading()
         return received[0] if len(received) == 1 else b"".join(received)
 
-    async def body(self) -> bytes:
-        """Return the whole body."""
-        parts = []
+    async def body(self, most: int) -> bytes:
+        """Return the whole body. Raises ResponseTooLarge if it has more bytes than `most`."""
+        parts, size = [], 0
         while part := await self.chunk():
             parts.append(part)
+            size += len(part)
+            if size > most:
+                self._fail(ResponseTooLarge("body", most))
+                await self._news()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def abort(self) -> None:
@@ -144,6 +158,10 @@ class HttpConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except HttpParserError as error:
             self._fail(ConnectionError(f"the response is not valid HTTP: {error}"))
+        if not self._status:
+            self._head_size += len(data)
+            if self._head_size > LONGEST_HEAD:
+                self._fail(ResponseTooLarge("head", LONGEST_HEAD))
         return None
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -28,10 +28,13 @@ from kuota.kube.errors import (
     Unreachable,
 )
 from kuota.kube.http_client import HttpTransport
+from kuota.kube.http_connection import ResponseTooLarge
 from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 
 REQUEST_TIMEOUT_S = 15.0
 """The longest time that a worker cluster may take for a request other than a watch."""
+MOST_BYTES = 64 << 20
+"""The largest response of a worker cluster: a page of its objects."""
 _HIDDEN = b"(hidden)"
 _FAILED = 300
 _MISMATCHES = (62, 64)
@@ -59,7 +62,7 @@ def worker_client(
     Its requests are counted by the name of the MultiKueueCluster. The address is a part of the
     kubeconfig, and whoever writes that could create any number of time series.
     """
-    line = HttpTransport(connection, clock, agent="kuota-multikueue")
+    line = HttpTransport(connection, clock, agent="kuota-multikueue", most_bytes=MOST_BYTES)
     counted = count(line, f"multikueuecluster/{name}")
     transport = WorkerTransport(counted, _secrets(connection))
     return Client(transport, clock=clock, may_write=may_write, managed_fields=False)
@@ -143,6 +146,8 @@ def network_cause(error: Unreachable) -> str:
             return "the connection was refused"
         case TimeoutError():
             return "the server did not respond in time"
+        case ResponseTooLarge():
+            return "the server sent too much"
         case socket.gaierror():
             return "the server's host name cannot be resolved"
         case _:
