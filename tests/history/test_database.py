@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from kuota.api.workload import Workload
+from kuota.history import database
 from kuota.history.address import Address, InvalidAddress, PostgresDatabase, SqliteFile, parsed
 from kuota.history.connection import HistoryUnavailable, connected
 from kuota.history.database import (
@@ -18,8 +20,9 @@ from kuota.history.database import (
     HistoryWriter,
     RecordingProgress,
     Superseded,
+    TooManyRecords,
 )
-from kuota.history.records import JobRecord, Run
+from kuota.history.records import JobRecord, Run, recorded
 
 
 def record(uid: str, finished: float | None = None, **more: Any) -> JobRecord:
@@ -82,6 +85,47 @@ def test_records_of_jobs_that_ended_long_ago_are_deleted(address: Address) -> No
         assert 2 == len(reader.jobs(0.0, ("team",)))
         writer.prune(10.5)
         assert ["b"] == [each.uid for each in reader.jobs(0.0, None)]
+
+
+def test_jobs_that_were_deleted_before_they_ran_do_not_fill_the_database(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MOST_NEVER_RUN", 3)
+    monkeypatch.setattr(database, "_SURPLUS", 2)
+    run = Run(1.0, 2.0, "cq", {})
+    with HistoryWriter(address) as writer:
+        kept = record("ran", 0.5, runs=(run,)), record("waits"), record("other", 0.1)
+        other = msgspec.structs.replace(kept[2], namespace="other")
+        writer.write(*kept[:2], other, progress=RecordingProgress("1", 1.0))
+        for number in range(10):
+            deleted = record(f"d{number}", 1.0 + number)
+            writer.write(deleted, progress=RecordingProgress(str(number), 1.0))
+    with HistoryReader(address) as reader:
+        found = {each.uid for each in reader.jobs(0.0, None)}
+    assert {"ran", "waits", "other", "d7", "d8", "d9"} <= found
+    assert len(found) <= 3 + 3 + 2
+
+
+def test_a_report_of_too_much_is_rejected_before_it_is_read(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HistoryWriter(address) as writer:
+        writer.write(record("a", 10.0), record("b", 20.0), progress=RecordingProgress("1", 1.0))
+    monkeypatch.setattr(database, "MOST_BYTES", len(msgspec.json.encode(record("a", 10.0))) + 9)
+    with HistoryReader(address) as reader:
+        assert 1 == len(reader.jobs(15.0, None))
+        with pytest.raises(TooManyRecords, match="choose a shorter period"):
+            reader.jobs(5.0, None)
+
+
+def test_a_record_has_a_limited_size() -> None:
+    names = {f"x{number}.example.com/gpu": "1" for number in range(1000)}
+    pods = {"containers": [{"name": "main", "image": "x", "resources": {"requests": names}}]}
+    labels = {"metadata": {"labels": {f"x{number}.example.com/l": "v" for number in range(1000)}}}
+    pod_set = {"name": "main", "count": 1, "template": {**labels, "spec": pods}}
+    workload = {"metadata": {"uid": "u"}, "spec": {"podSets": [pod_set]}}
+    found = recorded(None, msgspec.convert(workload, Workload), 1.0)
+    assert (64, 64) == (len(found.requests), len(found.labels))
 
 
 def test_tables_of_a_later_version_are_not_touched(address: Address) -> None:

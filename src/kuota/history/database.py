@@ -10,6 +10,7 @@ can never write about the same change.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -31,7 +32,7 @@ from .quotas import QuotaFact, QuotaKind, Targets
 from .records import JobRecord
 from .waste import IdleSpan
 
-VERSION = 3
+VERSION = 4
 _TABLES = (
     """CREATE TABLE jobs (
         uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, finished DOUBLE PRECISION,
@@ -61,6 +62,7 @@ _SINCE_VERSION_3 = (
         PRIMARY KEY (kind, name, since)
     )""",
 )
+_SINCE_VERSION_4 = ("CREATE INDEX jobs_by_namespace ON jobs (namespace, finished)",)
 _PUT = (
     "INSERT INTO jobs (uid, namespace, finished, body, job) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (uid) DO UPDATE SET finished = excluded.finished, body = excluded.body"
@@ -74,6 +76,20 @@ _PUT_IDLE = (
     "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (pod, device, since) "
     "DO UPDATE SET until = excluded.until WHERE excluded.until > idle.until"
 )
+_FORGET_NEVER_RUN = (
+    "DELETE FROM jobs WHERE namespace = ? AND finished <= (SELECT finished FROM jobs "
+    "WHERE namespace = ? AND finished IS NOT NULL AND body LIKE ? "
+    "ORDER BY finished DESC LIMIT 1 OFFSET ?) AND body LIKE ?"
+)
+_NEVER_RUN = '%"runs":[]%'
+"""Matches these records only: in texts of users, quotation marks are escaped."""
+MOST_NEVER_RUN = 10_000
+"""How many jobs of a namespace that ended before they ran are kept. Users can create and delete
+such jobs without end, and no account contains them."""
+_SURPLUS = 1000
+"""After how many more of them the oldest are deleted."""
+MOST_BYTES = 128 << 20
+"""The most bytes of records for one report. In memory, they take several times as much."""
 _RECORD = msgspec.json.Decoder(JobRecord)
 
 
@@ -86,6 +102,16 @@ class RecordingProgress(msgspec.Struct, frozen=True):
 
 class Superseded(Exception):
     """Another recorder has written since. Continue from its progress."""
+
+
+class TooManyRecords(Exception):
+    """The period contains more jobs than can be read at once."""
+
+    def __init__(self, jobs: int) -> None:
+        super().__init__(
+            f"the period has {jobs} jobs, more than can be read at once; choose a shorter period, "
+            "or one namespace"
+        )
 
 
 class _History:
@@ -114,6 +140,7 @@ class HistoryWriter(_History):
 
     def __init__(self, address: Address) -> None:
         super().__init__(address, writes=True)
+        self._never_run: Counter[str] = Counter()
         try:
             _migrate(self._db)
             self.refresh()
@@ -155,6 +182,17 @@ class HistoryWriter(_History):
                 self._db.change(_PUT, *parts)
         self._version += 1
         self.progress = progress
+        self._forget_never_run(records)
+
+    def _forget_never_run(self, records: Iterable[JobRecord]) -> None:
+        """Delete the oldest jobs that never ran of namespaces with many new ones."""
+        self._never_run.update(
+            each.namespace for each in records if each.finished is not None and not each.runs
+        )
+        for namespace in [name for name, new in self._never_run.items() if new >= _SURPLUS]:
+            del self._never_run[namespace]
+            which = namespace, namespace, _NEVER_RUN, MOST_NEVER_RUN, _NEVER_RUN
+            self._db.change(_FORGET_NEVER_RUN, *which)
 
     def prune(self, before: float) -> None:
         """Delete the records of jobs that ended before this time, and what explains their waste."""
@@ -220,15 +258,22 @@ class HistoryReader(_History):
         return [IdleSpan(*row) for row in rows]
 
     def jobs(self, since: float, namespaces: tuple[str, ...] | None) -> list[JobRecord]:
-        """Return the records of jobs that had not ended at `since`, of some namespaces or all."""
+        """Return the records of jobs that had not ended at `since`, of some namespaces or all.
+
+        Raises TooManyRecords.
+        """
         where = "(finished IS NULL OR finished >= ?)"
         parameters: list[object] = [since]
         if namespaces is not None:
             where += f" AND namespace IN ({', '.join('?' * len(namespaces))})"
             parameters += namespaces
-        rows = self._db.rows(
-            f"SELECT body FROM jobs WHERE job IN (SELECT job FROM jobs WHERE {where})", *parameters
+        chosen = f"FROM jobs WHERE job IN (SELECT job FROM jobs WHERE {where})"
+        ((number, size),) = self._db.rows(
+            f"SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) {chosen}", *parameters
         )
+        if int(size) > MOST_BYTES:
+            raise TooManyRecords(number)
+        rows = self._db.rows(f"SELECT body {chosen}", *parameters)
         return self._targeted([_RECORD.decode(body) for (body,) in rows])
 
     def _targeted(self, records: list[JobRecord]) -> list[JobRecord]:
@@ -321,3 +366,5 @@ def _steps(found: int) -> Iterator[str]:
         yield from _SINCE_VERSION_2
     if found < 3:
         yield from _SINCE_VERSION_3
+    if found < 4:
+        yield from _SINCE_VERSION_4

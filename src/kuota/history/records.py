@@ -48,6 +48,8 @@ PREEMPTED = "Preempted"
 PODS_READY_TIMEOUT = "PodsReadyTimeout"
 MOST_LABELS = 64
 """How many labels of a job are recorded."""
+MOST_RESOURCES = 64
+"""How many resources that a job requests are recorded."""
 _OWN_DOMAINS = ("kueue.x-k8s.io", "kuota.dev", "batch.kubernetes.io")
 """Labels of these domains describe how a job runs, not whom it runs for."""
 
@@ -301,7 +303,8 @@ def _requests(workload: Workload) -> dict[str, int]:
                 found[resource] = found.get(resource, 0) + amount(nano, resource) * each.count
     except QuantityError:
         return {}
-    return {resource: wanted for resource, wanted in found.items() if wanted > 0}
+    wanted = sorted(resource for resource, amount_ in found.items() if amount_ > 0)
+    return {resource: found[resource] for resource in wanted[:MOST_RESOURCES]}
 
 
 def _with_readiness(record: JobRecord, conditions: Mapping[str, Condition]) -> JobRecord:

@@ -11,7 +11,7 @@ from kuota.api.base import Json
 from . import api
 from .address import Address
 from .charges import TooManyCharges
-from .database import read, read_one, read_waste
+from .database import TooManyRecords, read, read_one, read_waste
 from .turns import ReportTurns
 from .waste import TooManyChanges
 
@@ -52,5 +52,5 @@ def _report(address: Address, place: api.ReportScope, question: api.Question) ->
         if place.report is api.Report.JOBS and question.uid:
             return api.detailed_document(place, question, read_one(address, question.uid))
         return api.document(place, question, read(address, since, place.namespaces))
-    except (TooManyCharges, TooManyChanges) as error:
+    except (TooManyCharges, TooManyChanges, TooManyRecords) as error:
         raise ReportTooLarge(str(error)) from None
