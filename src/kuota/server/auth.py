@@ -5,9 +5,9 @@ Admins (group `system:masters`) may do everything. A namespace belongs to the te
 `kuota.dev/team`. Members of the group of that name have access to jobs, pods, logs, related objects
 and custom kinds in it. They cannot write what defines quota: cluster-scoped objects, everything in
 `kueue.x-k8s.io` and `kuota.dev`, ResourceQuotas, LimitRanges and status. Every authenticated user
-may read queues, flavors, priority classes, nodes and namespaces. A RoleBinding gives a user or
-group the role of a member (`edit`), or the right to read (`view`), in one more namespace. The token
-of a service account gives the role of a member in its namespace. Members of the group
+may read ClusterQueues, flavors, priority classes, nodes and namespaces. A RoleBinding gives a user
+or group the role of a member (`edit`), or the right to read (`view`), in one more namespace. The
+token of a service account gives the role of a member in its namespace. Members of the group
 `kuota:multikueue-managers` have the rights of `kuota.api.worker_role`. See
 docs/decisions/007-roles.md and 035-streams-tokens-metrics.md.
 """
@@ -46,7 +46,6 @@ _READ_BY_ALL: dict[str, frozenset[str]] = {
             "admissionchecks",
             "clusterqueues",
             "cohorts",
-            "localqueues",
             "multikueueclusters",
             "multikueueconfigs",
             "provisioningrequestconfigs",
