@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from kuota.api.base import Key
+from kuota.server import store_schema
 from kuota.server.store import AlreadyExists, Conflict, Gone, NotFound, Store, StoreError
 from server.objects import JOBS, PODS, at, key, thing
 
@@ -128,6 +131,16 @@ def test_pages_of_one_revision_are_of_one_instant(store: Store) -> None:
     rest = store.list(PODS, after=key("b"), limit=9, at=first.revision)
     assert [at(thing(name), i) for i, name in enumerate("abcde", 1)] == first.items + rest.items
     assert first.revision == rest.revision == 5
+
+
+@pytest.mark.parametrize("one_namespace", [True, False])
+@pytest.mark.parametrize("further", [True, False])
+def test_a_page_is_found_without_sorting_what_follows(one_namespace: bool, further: bool) -> None:
+    query = "EXPLAIN QUERY PLAN " + store_schema.page(False, one_namespace, further)
+    names = ("resource", "namespace", "after_namespace", "after_name", "at", "limit")
+    with closing(store_schema.connected(":memory:", store_schema.Durability.NORMAL)) as database:
+        steps = [row[3] for row in database.execute(query, dict.fromkeys(names))]
+    assert not [each for each in steps if "TEMP B-TREE" in each]
 
 
 def test_a_state_before_the_compaction_is_gone(store: Store) -> None:

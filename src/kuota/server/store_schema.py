@@ -124,7 +124,10 @@ def page(past: bool, one_namespace: bool, further: bool) -> str:
     """Bodies of a resource in order: as of revision :at if `past`, of one namespace or all, from
     the first or from after a key."""
     where = " AND namespace = :namespace" if one_namespace else ""
-    if further:
+    if further and one_namespace:
+        # A comparison of pairs would make SQLite read and sort all that is left for every page.
+        where += " AND name > :after_name"
+    elif further:
         where += " AND (namespace, name) > (:after_namespace, :after_name)"
     query = _NOW + where
     if past:
