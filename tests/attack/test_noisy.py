@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 import pytest
 
@@ -60,7 +60,9 @@ def test_a_noisy_client_does_not_delay_other_users(
         running.clear()
         for each in crowd:
             each.join()
-    print(f"longest wait {1000 * max(waits):.0f} ms, median {1000 * median(waits):.0f} ms")
+    p99 = quantiles(waits, n=100)[98]
+    figures = {"median": median(waits), "p99": p99, "longest": max(waits)}
+    print(", ".join(f"{name} {1000 * each:.0f} ms" for name, each in figures.items()))
     assert max(waits) < 1
     status, _, metrics = bob.ask("GET", "/metrics")
     assert 200 == status

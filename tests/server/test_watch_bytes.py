@@ -4,10 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
+import pytest
 
 from kuota.server.changes import MOST_BYTES
+from kuota.server.fairness import Turn
+from kuota.server.reading import _ListForm
 from kuota.server.store import Store
 from server.objects import PODS, thing
 from server.served import ADMIN, MAPS, Local, config_map
@@ -69,6 +75,44 @@ def test_a_large_list_is_streamed_at_one_revision(api: Local) -> None:
         found = msgspec.json.decode(api.run(asyncio.wait_for(whole(), 20)))
         assert 40 == len(found[field])
         api.ask("POST", MAPS, config_map("m39", text=BIG))
+
+
+def test_a_large_list_is_read_and_converted_in_turns_of_the_user(
+    api: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in range(20):
+        api.ask("POST", MAPS, config_map(f"m{at:02}", text=BIG))
+    turns, worked = Counter[str](), []
+    begin, end, read, convert = Turn.begin, Turn.end, Store.list, _ListForm.items
+
+    async def begun(turn: Turn) -> None:
+        await begin(turn)
+        turns["open"] = 1
+
+    def ended(turn: Turn) -> None:
+        end(turn)
+        turns["open"] = 0
+
+    def worked_in(what: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **named: Any) -> Any:
+            worked.append(turns["open"])
+            return what(*given, **named)
+
+        return called
+
+    monkeypatch.setattr(Turn, "begin", begun)
+    monkeypatch.setattr(Turn, "end", ended)
+    monkeypatch.setattr(Store, "list", worked_in(read))
+    monkeypatch.setattr(_ListForm, "items", worked_in(convert))
+    response = api.raw("GET", MAPS)
+
+    async def drained() -> None:
+        async for _ in response.body:  # type: ignore[union-attr]
+            pass
+
+    api.run(drained())
+    assert len(worked) > 10
+    assert all(worked)
 
 
 def test_a_limited_page_of_large_objects_continues_where_it_ended(api: Local) -> None:

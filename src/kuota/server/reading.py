@@ -83,11 +83,11 @@ class ReadEndpoints:
         self._check_revision(request)
         scan = ListScan(self._store, target, requested(target, request), page, limit)
         shown = _ListForm(self, target, request)
-        first: list[bytes] = []
+        pieces: list[bytes] = []
         size = 0
         try:
             for bodies in scan.pages():
-                first += bodies
+                pieces.append(shown.items(bodies))
                 size += sum(map(len, bodies))
                 if size >= _STREAMED_BYTES:
                     break
@@ -96,21 +96,28 @@ class ReadEndpoints:
             raise expired(f"the continue parameter is too old: {error}") from None
         warnings = target.version.warnings
         if scan.complete:
-            return Response(200, shown.whole(first, scan.metadata()), warnings=warnings)
-        body = self._streamed(scan, shown, first, request.user.flow)
+            return Response(200, shown.whole(pieces, scan.metadata()), warnings=warnings)
+        body = self._streamed(scan, shown, pieces, request.user.flow)
         return Response(200, body, warnings=warnings)
 
     async def _streamed(
-        self, scan: ListScan, shown: _ListForm, bodies: list[bytes], user: str
+        self, scan: ListScan, shown: _ListForm, pieces: list[bytes], user: str
     ) -> AsyncIterator[bytes]:
-        """A list page by page. Raises Interrupted if the log was compacted in the meantime."""
+        """A list that begins with these pieces, and continues page by page.
+
+        Every page is read and converted in a turn of the user. Raises Interrupted if the log was
+        compacted in the meantime.
+        """
         head, tail = shown.frame(scan)
-        yield head + shown.items(bodies)
-        separator = b"," if bodies else b""
+        begun = _joined(pieces)
+        pieces.clear()
+        yield head + begun
+        separator = b"," if begun else b""
+        pages = scan.pages()
         try:
-            for page in scan.pages():
+            while not scan.complete:
                 async with self._fair_queue.turn(user):
-                    piece = shown.items(page)
+                    piece = shown.items(next(pages))
                 if piece:
                     yield separator + piece
                     separator = b","
@@ -209,10 +216,10 @@ class _ListForm:
         self._plain = plain
         self._field = b'"rows":[' if self._form is Form.TABLE else b'"items":['
 
-    def whole(self, bodies: list[bytes], metadata: Json) -> bytes:
-        """The complete list."""
+    def whole(self, pieces: list[bytes], metadata: Json) -> bytes:
+        """The complete list of these items, see `items`."""
         head = msgspec.json.encode(self._head() | {"metadata": metadata})
-        return head[:-1] + b"," + self._field + self.items(bodies) + b"]}"
+        return head[:-1] + b"," + self._field + _joined(pieces) + b"]}"
 
     def frame(self, scan: ListScan) -> tuple[bytes, Callable[[], bytes]]:
         """The text before the items, and a function for that after them."""
@@ -241,6 +248,10 @@ class _ListForm:
             return {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
         kind, version = self._target.kind, self._target.version.name
         return {"kind": kind.listing(), "apiVersion": kind.api_version(version)}
+
+
+def _joined(pieces: list[bytes]) -> bytes:
+    return b",".join(filter(None, pieces))
 
 
 class _Named(msgspec.Struct, gc=False):
