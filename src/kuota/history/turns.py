@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares the threads that compute reports among users."""
+"""Shares the threads that compute reports, and encode metrics, among users."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ class ReportTurns:
 
     async def run(self, user: str, work: Callable[[], T]) -> T:
         """Return the result of the work, which runs in a thread when it is the user's turn."""
+        return await self.run_prepared(user, lambda: work)
+
+    async def run_prepared(self, user: str, prepare: Callable[[], Callable[[], T]]) -> T:
+        """Do the same with the work that `prepare` returns, which is called in the event loop."""
         own = self._own.setdefault(user, asyncio.Lock())
         async with AsyncExitStack() as held:
             await held.enter_async_context(own)
             await held.enter_async_context(self._all)
-            running = asyncio.create_task(_finished(held.pop_all(), work))
+            running = asyncio.create_task(_finished(held.pop_all(), prepare))
         # A thread cannot be stopped: the turn of a client that has left ends with the work.
         return await asyncio.shield(running)
 
 
-async def _finished(held: AsyncExitStack, work: Callable[[], T]) -> T:
+async def _finished(held: AsyncExitStack, prepare: Callable[[], Callable[[], T]]) -> T:
     async with held:
-        return await asyncio.to_thread(work)
+        return await asyncio.to_thread(prepare())

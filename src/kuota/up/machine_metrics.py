@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric as Family
@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from kuota.api.kueue import GROUP as KUEUE
 from kuota.api.status import not_allowed
+from kuota.history.turns import ReportTurns
 from kuota.metrics import machine_catalog as names
 from kuota.metrics.families import CollectedFamilies, families
 from kuota.metrics.http import CONTENT_TYPE, PATH
@@ -94,7 +95,7 @@ class MetricsExtension:
     def __init__(self, metrics: Metrics, roles: Roles) -> None:
         self._metrics = metrics
         self._roles = roles
-        self._turn = asyncio.Lock()
+        self._turns = ReportTurns(at_once=1)
 
     def access(self, request: Request) -> AccessAttributes:
         return AccessAttributes(verb="get", path=request.path)
@@ -104,10 +105,12 @@ class MetricsExtension:
             raise no_such_path()
         if request.method not in ("GET", "HEAD"):
             raise not_allowed("metrics can only be read")
-        async with self._turn:
-            found = self._shown(request.user)
-            body = await asyncio.to_thread(generate_latest, found)
+        body = await self._turns.run_prepared(request.user.flow, lambda: self._work(request.user))
         return Response(200, body, CONTENT_TYPE)
+
+    def _work(self, user: User) -> Callable[[], bytes]:
+        """Collect the metrics as of now, and return what encodes them."""
+        return partial(generate_latest, self._shown(user))
 
     def _shown(self, user: User) -> CollectedFamilies:
         collected = self._metrics.collected()
