@@ -84,6 +84,14 @@ def test_an_alias_inside_its_own_anchor_is_refused() -> None:
         load_all("a: &a [*a]")
 
 
+@pytest.mark.parametrize("depth", [201, 60_000, 400_000])
+@pytest.mark.parametrize("form", ["[", "{a: ", "- "])
+def test_nesting_does_not_exhaust_the_stack(depth: int, form: str) -> None:
+    (found,) = scanned("a: 1\nb:\n  " + form * depth)
+    assert ["line 3: is nested too deeply"] == [each.message for each in found.errors]
+    assert [] != scanned("[" * 150 + "]" * 150)
+
+
 def test_aliases_that_multiply_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]

@@ -89,6 +89,7 @@ def test_all_faults_are_reported_at_once_and_in_every_entry() -> None:
         f"a: {CANARY}\na: {CANARY}",
         f"a: {CANARY}\n---\nb: {CANARY}",
         f"\0{CANARY}",
+        f"{CANARY}: {'[' * 100_000}",
         kubeconfig(None, None, **{"current-context": ""}),
         kubeconfig(None, None, **{"current-context": CANARY}),
         kubeconfig(contexts=[{"name": "here", "context": {"cluster": CANARY}}]),

@@ -18,6 +18,9 @@ import yaml
 from .base import Json
 from .faults import FieldError, Invalid, invalid
 
+DEEPEST = 200
+"""The most levels of nesting. The parser composes nodes recursively on the stack of the process,
+which a text of 60,000 brackets exhausts."""
 MOST_REPEATS = 100_000
 """The number of values that aliases may repeat, by default."""
 _EXACT = 2.0**53
@@ -50,6 +53,9 @@ def scanned(text: str, most_repeats: int = MOST_REPEATS) -> list[Document]:
 
     A syntax error ends the list with a document that has only that fault.
     """
+    line = _too_deep_at(text)
+    if line:
+        return [Document(None, {}, (_fault("", f"line {line}: is nested too deeply"),))]
     found, read = [], _Reader(most_repeats)
     try:
         for root in yaml.compose_all(text, Loader=_Loader):
@@ -71,6 +77,25 @@ def load_all(text: str, most_repeats: int = MOST_REPEATS) -> list[Json]:
         message = "holds a document that is not an object with fields"
         raise Invalid([_fault("", f"line {each.lines['']}: {message}") for each in odd])
     return [each.value for each in found]
+
+
+def _too_deep_at(text: str) -> int:
+    """Return the first line that is nested too deeply; 0 if there is none.
+
+    A syntax error ends the search, because the text is not composed beyond it either.
+    """
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > DEEPEST:
+                    return event.start_mark.line + 1 if event.start_mark else 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        pass
+    return 0
 
 
 class _Reader:

@@ -130,10 +130,7 @@ def _name(path: str) -> str:
 
 
 def _documents(text: str) -> list[Document]:
-    try:
-        found = scanned(text)
-    except RecursionError:
-        return [Document(None, {}, (_fault("is nested too deeply"),))]
+    found = scanned(text)
     if any(each.value is None for each in found) and text.lstrip().startswith("{"):
         # Surrogate pairs in escapes are the only JSON syntax that YAML does not support.
         try:
