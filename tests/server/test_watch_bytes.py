@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from kuota.server.changes import MOST_BYTES
-from kuota.server.fairness import Turn
+from kuota.server.fairness import RequestTurn
 from kuota.server.reading import _ListForm
 from kuota.server.store import Store
 from server.objects import PODS, thing
@@ -83,13 +83,13 @@ def test_a_large_list_is_read_and_converted_in_turns_of_the_user(
     for at in range(20):
         api.ask("POST", MAPS, config_map(f"m{at:02}", text=BIG))
     turns, worked = Counter[str](), []
-    begin, end, read, convert = Turn.begin, Turn.end, Store.list, _ListForm.items
+    begin, end, read, convert = RequestTurn.begin, RequestTurn.end, Store.list, _ListForm.items
 
-    async def begun(turn: Turn) -> None:
+    async def begun(turn: RequestTurn) -> None:
         await begin(turn)
         turns["open"] = 1
 
-    def ended(turn: Turn) -> None:
+    def ended(turn: RequestTurn) -> None:
         end(turn)
         turns["open"] = 0
 
@@ -100,8 +100,8 @@ def test_a_large_list_is_read_and_converted_in_turns_of_the_user(
 
         return called
 
-    monkeypatch.setattr(Turn, "begin", begun)
-    monkeypatch.setattr(Turn, "end", ended)
+    monkeypatch.setattr(RequestTurn, "begin", begun)
+    monkeypatch.setattr(RequestTurn, "end", ended)
     monkeypatch.setattr(Store, "list", worked_in(read))
     monkeypatch.setattr(_ListForm, "items", worked_in(convert))
     response = api.raw("GET", MAPS)
