@@ -66,7 +66,8 @@ def _ending(process: Process, state: ShimState) -> RunEnding:
     if state.errno:
         kept = process.settings()
         message = start_failure(kept.program, kept.folder, state.stage, state.errno)
-        return RunEnding(EXIT_NOT_STARTED, "StartError", message)
+        code = start_exit_code(state.stage, state.errno)
+        return RunEnding(code, "StartError", message)
     if process.exit_code == 128 + NEVER_RELEASED and state.adopted:
         return RunEnding(EXIT_NOT_STARTED, NEVER_RAN)
     if process.exit_code is None:
