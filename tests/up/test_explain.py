@@ -8,7 +8,7 @@ import json
 from up.lab import job, queues
 from up.machine import Machine
 
-KINDS = "resourceflavors,clusterqueues,localqueues,workloads,namespaces"
+KINDS = "resourceflavors,clusterqueues,localqueues,workloads,workloadpriorityclasses,namespaces"
 
 
 def test_describe_explains_as_plan_does(machine: Machine) -> None:

@@ -137,9 +137,10 @@ def workload(
 async def _show_workloads(session: Session, query: ListQuery, only: WorkloadFilter) -> None:
     found, queues = await asyncio.gather(
         query.items(session, WORKLOADS),
-        session.client.list(LOCAL_QUEUES, query.where(session, LOCAL_QUEUES)),
+        # Selectors apply to the Workloads alone.
+        msgspec.structs.replace(query, labels="", fields="").items(session, LOCAL_QUEUES),
     )
-    behind = {key_of(each): spec_text(each, "clusterQueue") for each in queues.items}
+    behind = {key_of(each): spec_text(each, "clusterQueue") for each in queues}
 
     def queue_of(workload: Json) -> str:
         admission = (workload.get("status") or {}).get("admission") or {}
@@ -165,7 +166,7 @@ async def _show_workloads(session: Session, query: ListQuery, only: WorkloadFilt
         ]
 
     query.show(session, WORKLOADS, items, _HEADER, row, _OPTIONAL)
-    if not (found or queues.items or query.everywhere) and query.output in ("table", "wide"):
+    if not (found or queues or query.everywhere) and query.output in ("table", "wide"):
         text = "This namespace has no LocalQueue, so its jobs are not queued: `kubectl get jobs`."
         click.echo(text, err=True)
 
