@@ -213,9 +213,7 @@ def nominates(run: Run) -> None:
     status = {
         "nominatedClusterNames": run.inputs.get("nominatedWorkers"),
         "clusterName": run.inputs.get("localClusterName"),
-        "conditions": [run.inputs["cond"]] if run.inputs.get("cond") else None,
     }
-    same(run.inputs.get("createErr"), None)
     given = {key: value for key, value in whole(status).items() if value is not None}
     local = StoredWorkload.of({"metadata": {"name": "wl", "namespace": "ns"}, "status": given})
     remotes = {
