@@ -134,6 +134,22 @@ def test_a_mixed_flavor_can_pass_for_a_fit_when_preemption_goes_before_borrowing
     assert AssignmentMode.PREEMPT is found.pod_sets[0].flavors["cpu"].mode
 
 
+def test_an_attempt_reports_the_greatest_height_and_all_reasons_of_its_resources() -> None:
+    table = {"a": {"cpu": 4, "memory": 0}}
+    for fungibility, mode in (
+        (DEFAULT, AssignmentMode.PREEMPT),
+        (PREEMPTION_FIRST, AssignmentMode.FIT),
+    ):
+        made = OfferedQueue(table, cohort="team", fungibility=fungibility)
+        other = made.neighbour({"a": {"cpu": 0, "memory": 4}}, cohort="team")
+        made.use("a/cpu", 4, other)
+
+        [attempt] = made.assign(workload(pods(cpu=1, memory=1))).pod_sets[0].attempts
+
+        assert (mode, 1) == (attempt.mode, attempt.height)
+        assert ["cpu"] == [each.resource for each in attempt.reasons]
+
+
 @pytest.mark.parametrize(
     ("flavors", "want"),
     [

@@ -38,7 +38,7 @@ PREEMPTION_MODES = (NO_CANDIDATES, PREEMPT, RECLAIM)
 """The PreemptionMode of each PreemptionPossibility."""
 
 POSSIBILITIES = ("", *map(str, PreemptionPossibility), "")
-"""The value of `Attempt.preemption` for each PreemptionMode; "" if the oracle was not asked."""
+"""`FlavorAttempt.preemption` for each PreemptionMode; "" if the oracle was not asked."""
 
 GranularMode = tuple[PreemptionMode, int]
 """A PreemptionMode and the borrowing height."""

@@ -84,8 +84,10 @@ class FlavorResult:
         return self.granular_mode[0] is NO_FIT and self.reasons[0].cause not in _OUT_OF_BOUNDS
 
     def attempt(self) -> FlavorAttempt:
-        mode, height = self.granular_mode
-        if mode is FIT:
+        """Return the worst mode and the greatest height of all resources."""
+        mode = self.granular_mode[0]
+        height = max((each for _, each in self.granular_modes.values()), default=0)
+        if mode is FIT and not self.reasons:
             return _fitting(self.flavor, height)
         return FlavorAttempt(
             flavor=self.flavor,
