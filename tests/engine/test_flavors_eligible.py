@@ -297,6 +297,17 @@ def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
     assert WaitReason.TOPOLOGY_PLACEMENT_FAILED is found.pod_sets[0].attempts[0].no_fit
 
 
+def test_a_failed_placement_rejects_only_the_flavor_that_was_chosen() -> None:
+    market = topology_market(TAS.name, TAS_TOO.name, placement=FakePlacement(now=0, empty=0))
+    market.use(f"{TAS.name}/cpu", 9)
+
+    found = market.assign(workload(placed_pods(cpu=1)))
+
+    modes = {each.flavor: each.mode for each in found.pod_sets[0].attempts}
+    assert {TAS.name: AssignmentMode.PREEMPT, TAS_TOO.name: AssignmentMode.NO_FIT} == modes
+    assert WaitReason.TOPOLOGY_PLACEMENT_FAILED is found.no_fit
+
+
 def test_a_workload_that_lost_a_node_is_not_asked_whether_an_empty_cluster_would_do() -> None:
     market = topology_market("tas", placement=FakePlacement(now=0, empty=0))
     place = compact((HOSTNAME,), [AssignedDomain(["n1"], 1)])

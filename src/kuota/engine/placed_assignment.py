@@ -65,15 +65,7 @@ def placed(
     if assignment.mode is AssignmentMode.PREEMPT and not workload.replaces_nodes:
         rejected = found.place(empty=True).rejected
         if rejected:
-            # The pods do not fit even in an empty cluster.
-            no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
-            return _lowered(
-                assignment,
-                AssignmentMode.NO_FIT,
-                rejected,
-                mode=AssignmentMode.NO_FIT,
-                no_fit=no_fit,
-            )
+            return _unplaceable(assignment, found.requests, rejected)
         # All pods to place need preemption, because free quota may be fragmented.
         names = dict.fromkeys((request.pod_set.name for request in found.requests), "")
         assignment = _lowered(assignment, AssignmentMode.PREEMPT, names)
@@ -295,23 +287,36 @@ def _lowered(
 
 
 def _rejected(given: PodSetAssignment, mode: AssignmentMode, why: str) -> PodSetAssignment:
-    reasons, attempts = given.reasons, given.attempts
+    reasons = given.reasons
     if why:
-        reason = Reason(cause=RejectionCause.PLACEMENT, detail=why)
+        reason = _placement_reason(why)
         reasons = reasons if reason in reasons else (*reasons, reason)
-        attempts = tuple(_rejected_attempt(each, mode, reason) for each in attempts)
     flavors = {resource: replace(choice, mode=mode) for resource, choice in given.flavors.items()}
-    return replace(given, flavors=flavors, reasons=reasons, attempts=attempts)
+    return replace(given, flavors=flavors, reasons=reasons)
 
 
-def _rejected_attempt(
-    attempt: FlavorAttempt, mode: AssignmentMode, reason: Reason
-) -> FlavorAttempt:
-    if mode is not AssignmentMode.NO_FIT or attempt.mode is AssignmentMode.NO_FIT:
-        return attempt
-    return replace(
-        attempt,
-        mode=mode,
-        no_fit=WaitReason.TOPOLOGY_PLACEMENT_FAILED,
-        reasons=(*attempt.reasons, reason),
+def _unplaceable(
+    assignment: WorkloadAssignment, requests: Sequence[PlacementRequest], why: Mapping[str, str]
+) -> WorkloadAssignment:
+    """Return the assignment with the pod sets in `why` rejected: no empty cluster has room.
+
+    Of the flavors that were tried, only the one without room for the pods is rejected.
+    """
+    mode, no_fit = AssignmentMode.NO_FIT, WaitReason.TOPOLOGY_PLACEMENT_FAILED
+    full = {(each.pod_set.name, each.flavor) for each in requests if each.pod_set.name in why}
+
+    def attempted(given: PodSetAssignment, attempt: FlavorAttempt) -> FlavorAttempt:
+        if (given.name, attempt.flavor) not in full:
+            return attempt
+        reasons = (*attempt.reasons, _placement_reason(why[given.name]))
+        return replace(attempt, mode=mode, no_fit=no_fit, reasons=reasons)
+
+    pod_sets = tuple(
+        replace(given, attempts=tuple(attempted(given, each) for each in given.attempts))
+        for given in assignment.pod_sets
     )
+    return _lowered(replace(assignment, pod_sets=pod_sets), mode, why, mode=mode, no_fit=no_fit)
+
+
+def _placement_reason(why: str) -> Reason:
+    return Reason(cause=RejectionCause.PLACEMENT, detail=why)
