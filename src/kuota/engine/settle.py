@@ -95,12 +95,19 @@ class CycleState:
         self.recomputed: Counter[tuple[str, str]] = Counter()
         self._claimed: defaultdict[str, dict[Key, ChargedWorkload]] = defaultdict(dict)
 
-    def claimed(self, entry: Entry) -> dict[Key, ChargedWorkload]:
-        """Return the victims so far in the entry's tree.
+    def claim(self, entry: Entry) -> None:
+        """Record the victims of the entry."""
+        tree = self._claimed[entry.queue.node.root.name]
+        tree.update({each.running.key: each.running for each in entry.targets})
 
-        Other trees do not affect what fits here.
+    def claimed(self, entry: Entry) -> dict[Key, ChargedWorkload]:
+        """Return the victims so far that affect what fits the entry.
+
+        These are the victims in its tree and, if it needs nodes, those in all trees.
         """
-        return self._claimed[entry.queue.node.root.name]
+        if not entry.assignment.places:
+            return self._claimed[entry.queue.node.root.name]
+        return {key: each for tree in self._claimed.values() for key, each in tree.items()}
 
     def overlaps(self, entry: Entry) -> bool:
         if not entry.targets:
@@ -171,7 +178,7 @@ def _claim(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decisio
     if not cycle_state.fits(entry):
         cycle_state.skipped[entry.queue.name] += preempts
         return _wait(entry, WaitReason.WAITING_FOR_QUOTA, WaitCause.LOST_RACE, _LOST_RACE)
-    cycle_state.claimed(entry).update({each.running.key: each.running for each in entry.targets})
+    cycle_state.claim(entry)
     _reserve(entry, entry.usage, cycle_state)
     if preempts:
         return _preempt(entry, cycle_state)

@@ -63,6 +63,18 @@ def test_heads_of_one_cycle_do_not_share_a_node() -> None:
     assert {"n2": 2} == placed_nodes(found["two"])
 
 
+def test_a_later_head_of_another_tree_may_use_the_nodes_of_victims() -> None:
+    """As for quota, victims of the cycle count as gone when later heads are checked."""
+    engine = make_engine(node("r1", "n1", cpu=4), quota=2)
+    store(engine, workload("victim", 2, queue="a"))
+    assert {"n1": 2} == placed_nodes(decisions(engine)["victim"])
+    store(engine, workload("high", 2, queue="a", priority=9))
+    store(engine, workload("other", 2, queue="b"))
+    found = decisions(engine, 2.0)
+    assert isinstance(found["high"], Preempt)
+    assert {"n1": 2} == placed_nodes(found["other"])
+
+
 def test_preemption_frees_a_rack_although_quota_is_available() -> None:
     engine = make_engine(node("r1", "n1"), node("r1", "n2"), node("r2", "n3"))
     store(engine, workload("low", 1, priority=0))
