@@ -81,6 +81,10 @@ class TopologyDomains:
         """Return the ClusterQueues that use one of the flavors."""
         return {queue for flavor in flavors for queue in self._by_flavor.of(flavor)}
 
+    def placing(self) -> set[str]:
+        """Return the ClusterQueues that use any flavor with domains."""
+        return self.using(self.cluster.flavors)
+
     def put(self, value: Node | PodUsage) -> set[str]:
         """Add or replace a node, or a pod that no topology places."""
         if isinstance(value, Node):

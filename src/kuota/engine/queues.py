@@ -7,7 +7,7 @@ changes. The engine decides when to flush which tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from functools import partial
 
 from kuota.api.base import Key
@@ -272,6 +272,11 @@ class Queues:
             del self.quiescent[name]
             if self._cluster_queues[name].heap_size:
                 self._ready.add(name)
+
+    @property
+    def ready(self) -> Set[str]:
+        """The ClusterQueues with a head, without quiescent ones. Some may be inactive."""
+        return self._ready
 
     @property
     def idle(self) -> bool:

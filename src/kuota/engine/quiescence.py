@@ -4,7 +4,8 @@
 The decisions in one quota tree depend only on that tree: its quota, its running workloads, and the
 heads of its queues. If every head of a tree was requeued where it came from and nothing was
 admitted or evicted, then the next cycle would start from the same state and make the same
-decisions. Such a tree is quiescent: its heads are skipped until something in it changes.
+decisions. Such a tree is quiescent: its heads are skipped until something in it changes. Trees that
+place pods share nodes. A change in one of them ends the quiescence of all.
 
 `State.dirty` and `Queues.dirty` contain the ClusterQueues whose state changed. Anything else that
 decisions depend on must be recorded there as well.
@@ -52,6 +53,18 @@ class QuiescentTrees:
         if second_pass_at is not None and second_pass_at <= now:
             dirty.add(EVERY_QUEUE)
         self._wake(dirty)
+        self._wake_sharing_nodes(dirty)
+
+    def _wake_sharing_nodes(self, dirty: set[str]) -> None:
+        """Wake all trees that place pods if one of them changed or has a head.
+
+        Their heads reserve nodes for the rest of a cycle, which affects the heads of other trees.
+        """
+        placing = self._state.domains.placing()
+        quiescent = placing & self._queues.quiescent.keys()
+        heads = {name for name in self._queues.ready if self._state.is_schedulable(name)}
+        if quiescent and not placing.isdisjoint(dirty | heads):
+            self._wake(quiescent)
 
     def _wake(self, dirty: set[str]) -> None:
         if not self._queues.quiescent:

@@ -75,6 +75,29 @@ def test_a_later_head_of_another_tree_may_use_the_nodes_of_victims() -> None:
     assert {"n1": 2} == placed_nodes(found["other"])
 
 
+def test_nodes_stay_reserved_for_a_preemptor_when_a_head_arrives_in_another_tree() -> None:
+    engine = make_engine(node("r1", "n1", cpu=4))
+    store(engine, workload("victim", 2, queue="a"))
+    decisions(engine)
+    store(engine, workload("high", 4, queue="a", priority=9))
+    for now in (2.0, 3.0, 4.0):
+        decisions(engine, now)
+    store(engine, workload("other", 2, queue="b"))
+    assert isinstance(decisions(engine, 5.0)["other"], Wait)
+
+
+def test_a_blocked_head_is_retried_when_a_reservation_of_nodes_in_another_tree_ends() -> None:
+    engine = make_engine(node("r1", "n1", cpu=4), strategy="StrictFIFO")
+    store(engine, workload("victim", 2, queue="a"))
+    decisions(engine)
+    store(engine, workload("high", 4, queue="a", priority=9))
+    store(engine, workload("other", 2, queue="b"))
+    for now in (2.0, 3.0, 4.0):
+        assert not isinstance(decisions(engine, now).get("other"), Admit)
+    engine.apply(ObjectDeleted(kind=Workload, key=Key("ns", "high")), 5.0)
+    assert {"n1": 2} == placed_nodes(decisions(engine, 6.0)["other"])
+
+
 def test_preemption_frees_a_rack_although_quota_is_available() -> None:
     engine = make_engine(node("r1", "n1"), node("r1", "n2"), node("r2", "n3"))
     store(engine, workload("low", 1, priority=0))
