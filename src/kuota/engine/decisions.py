@@ -87,13 +87,14 @@ class Admit(Struct):
         return Reservation(cluster_queue=queue, pod_sets=given, usage=usage, since=since)
 
     @property
-    def whole(self) -> bool:
-        """Whether it is admitted at once: no check is outstanding and all pods are placed."""
-        if any(each.topology_pending for each in self.assignment.pod_sets):
-            return False
-        return not self.checks or all(
-            self.workload.checks.get(name) == "Ready" for name in self.checks
-        )
+    def admitted(self) -> bool:
+        """Whether the workload is Admitted at once, not only QuotaReserved.
+
+        Every required check must be listed, every listed check Ready, and every pod placed.
+        """
+        states = self.workload.checks
+        ready = states.keys() >= set(self.checks) and set(states.values()) <= {"Ready"}
+        return ready and not any(each.topology_pending for each in self.assignment.pod_sets)
 
 
 class Preempt(Struct):

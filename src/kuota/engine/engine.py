@@ -378,7 +378,7 @@ class Engine:
             return
         held = workload.reservation
         reservation = decision.reservation(held.since if held is not None else None)
-        self.state.assume(workload, reservation, admitted=decision.whole)
+        self.state.assume(workload, reservation, admitted=decision.admitted)
         self._note_readiness(workload.key, not workload.pods_ready)
         if held is None:
             self.usage_tracker.push(workload, decision.cluster_queue)

@@ -120,7 +120,7 @@ def admitted(decision: Admit, now: Instant) -> Workload:
     return msgspec.structs.replace(
         decision.workload,
         reservation=decision.reservation(now),
-        admitted=decision.whole,
+        admitted=decision.admitted,
         evicted=None,
         preempted=None,
     )

@@ -146,7 +146,7 @@ class History:
         placed = replace(
             decision.workload,
             reservation=decision.reservation(since=self.now),
-            admitted=decision.whole,
+            admitted=decision.admitted,
             unhealthy_nodes=(),
             checks=dict.fromkeys(decision.checks, "Ready"),
         )

@@ -46,7 +46,7 @@ def _stored(decision: Decision, **fields: object) -> Workload:
     return replace(
         decision.workload,
         reservation=held,
-        admitted=decision.whole,
+        admitted=decision.admitted,
         unhealthy_nodes=(),
         **fields,
     )
@@ -67,7 +67,7 @@ def test_placement_waits_for_the_nodes_that_a_check_provides() -> None:
     store(engine, workload("w", 2))
     decision = decisions(engine)["w"]
     assert isinstance(decision, Admit)
-    assert not decision.whole
+    assert not decision.admitted
     [given] = decision.reservation().pod_sets
     assert (None, "Pending") == (given.topology, given.delayed_topology)
 
@@ -82,7 +82,7 @@ def test_placement_waits_for_the_nodes_that_a_check_provides() -> None:
     placed = decisions(engine, 4.0)["w"]
     assert isinstance(placed, Admit)
     assert placed.second_pass
-    assert placed.whole
+    assert placed.admitted
     assert {"n1": 2} == placed_nodes(placed)
     assert "Ready" == placed.reservation().pod_sets[0].delayed_topology
     assert engine.next_wakeup() is None
