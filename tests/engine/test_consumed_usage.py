@@ -79,9 +79,9 @@ def test_the_weight_of_a_local_queue_divides_and_none_at_all_is_last() -> None:
     usage = usage_of()
     usage.restore(LQ, {"cpu": 6 * CORE}, NOW)
     assert usage.usage(LQ) == 6.0
-    usage.weigh(LQ, 2.0)
+    usage.set_weight(LQ, 2.0)
     assert usage.usage(LQ) == 3.0
-    usage.weigh(LQ, 0.0)
+    usage.set_weight(LQ, 0.0)
     assert usage.usage(LQ) == inf
     assert usage.usage(OTHER) == 0.0
 
@@ -147,7 +147,7 @@ def test_a_settled_penalty_is_not_sampled_before_its_time() -> None:
 
 def test_a_closed_account_is_empty_when_it_opens_again() -> None:
     usage = usage_of()
-    usage.weigh(LQ, 5.0)
+    usage.set_weight(LQ, 5.0)
     usage.restore(LQ, {"cpu": CORE}, NOW)
     usage.close(LQ)
     assert (usage.usage(LQ), usage.consumed(LQ), usage.updated(LQ)) == (0.0, {}, None)

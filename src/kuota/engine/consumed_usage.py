@@ -162,7 +162,7 @@ class ConsumedUsage:
         since_s = max(0.0, now - updated) if updated is not None else self.sampling_s
         return max(0.0, self.sampling_s - since_s)
 
-    def weigh(self, local_queue: Key, weight: float) -> None:
+    def set_weight(self, local_queue: Key, weight: float) -> None:
         """Set the weight of a LocalQueue."""
         account = self._account(local_queue)
         account.weight = weight

@@ -70,9 +70,9 @@ def nominate(
     queue = snapshot.queues.get(head.cluster_queue)
     if queue is not None and workload.key in queue.running and not head.second_pass:
         return None
-    turned_away = _turned_away(head, queue, namespaces)
-    if turned_away is not None or queue is None:
-        return turned_away
+    rejection = _rejection(head, queue, namespaces)
+    if rejection is not None or queue is None:
+        return rejection
     entry = Entry(head, queue, snapshot.policy)
     entry.replaced = replaced_slice(workload, queue)
     entry.assignment, entry.targets = plan(entry, snapshot, _valid_progress(head, queue, snapshot))
@@ -81,9 +81,7 @@ def nominate(
     return entry
 
 
-def _turned_away(
-    head: Head, queue: Queue | None, namespaces: Mapping[str, Namespace]
-) -> Wait | None:
+def _rejection(head: Head, queue: Queue | None, namespaces: Mapping[str, Namespace]) -> Wait | None:
     """Return why the head is rejected before quota is evaluated; the first obstacle counts."""
     workload = head.workload
     if not _FAILED_CHECKS.isdisjoint(workload.checks.values()):

@@ -111,13 +111,13 @@ def _best_below(
     )
 
 
-def fair_rank(entry: Entry, stake: DominantResourceShare, policy: Policy) -> Rank:
+def fair_rank(entry: Entry, node_share: DominantResourceShare, policy: Policy) -> Rank:
     """Rank by preemptor, borrowing, share, priority, timestamp."""
     requested = (column for column, amount in entry.usage.quota.items() if amount > 0)
     return (
         policy.on(Gate.PrioritizePreemptorWorkloads) and not entry.head.preemptor,
-        policy.on(Gate.FairSharingPrioritizeNonBorrowing) and stake.borrowing_on(requested),
-        stake.load,
+        policy.on(Gate.FairSharingPrioritizeNonBorrowing) and node_share.borrowing_on(requested),
+        node_share.load,
         -entry.workload.priority if policy.on(Gate.PrioritySortingWithinCohort) else 0,
         entry.timestamp,
     )

@@ -67,7 +67,7 @@ class State:
         )
         self.dirty: set[str] = set()
         self._charged: dict[Key, ChargedWorkload] = {}
-        self._stranded: Index[str, Key] = Index()
+        self._awaiting_queue: Index[str, Key] = Index()
         self._assumed: dict[Key, Workload] = {}
         self._evicting: set[Key] = set()
 
@@ -85,7 +85,7 @@ class State:
         self.by_check.put(spec.name, (rule.name for rule in spec.checks))
         if known is None:
             self.queues[spec.name] = Queue(spec, node)
-            self._charge_stranded(spec.name)
+            self._charge_awaiting(spec.name)
         else:
             known.spec = spec
         self.refresh([spec.name])
@@ -283,7 +283,7 @@ class State:
             return
         self.discharge(workload.key)
         if reservation is not None and not self._charge(workload, reservation):
-            self._stranded.put(workload.key, (reservation.cluster_queue,))
+            self._awaiting_queue.put(workload.key, (reservation.cluster_queue,))
 
     def _outdated(self, workload: Workload) -> bool:
         """Whether this update predates the write of an admission that is still in progress."""
@@ -376,7 +376,7 @@ class State:
 
     def discharge(self, key: Key) -> bool:
         """Release the usage of a workload. Returns False if it has none."""
-        self._stranded.drop(key)
+        self._awaiting_queue.drop(key)
         running = self._charged.get(key)
         if running is None:
             return False
@@ -394,7 +394,7 @@ class State:
             release(queue.node.cell(column), amount)
         self.dirty |= self.domains.charge(running.usage, -1)
 
-    def _charge_stranded(self, name: str) -> None:
+    def _charge_awaiting(self, name: str) -> None:
         """Charge workloads that had quota before their ClusterQueue was known."""
-        for key in list(self._stranded.of(name)):
+        for key in list(self._awaiting_queue.of(name)):
             self.record(self.workloads[key])

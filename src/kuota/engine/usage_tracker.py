@@ -42,7 +42,7 @@ class UsageTracker:
     def open(self, queue: LocalQueue, now: Instant) -> None:
         """Set the weight of a LocalQueue and, once, restore its stored usage."""
         if self.consumed_usage is not None:
-            self.consumed_usage.weigh(queue.key, queue.weight)
+            self.consumed_usage.set_weight(queue.key, queue.weight)
             self.consumed_usage.restore(queue.key, queue.consumed or {}, now)
 
     def forget(self, local_queue: Key) -> None:
@@ -51,7 +51,7 @@ class UsageTracker:
 
     def push(self, workload: Workload, cluster_queue: str) -> None:
         """Charge a workload that just got quota, so that other LocalQueues go first."""
-        if self.consumed_usage is None or not self.pays(workload, cluster_queue):
+        if self.consumed_usage is None or not self.adds_penalty(workload, cluster_queue):
             return
         declared = None
         if self._policy.ignore_undeclared and self._policy.on(Gate.QuotaCheckStrategy):
@@ -59,7 +59,7 @@ class UsageTracker:
             declared = [name for group in groups for name in group.resources]
         self.consumed_usage.push(workload.local_queue, workload.key, requested(workload, declared))
 
-    def pays(self, workload: Workload, cluster_queue: str) -> bool:
+    def adds_penalty(self, workload: Workload, cluster_queue: str) -> bool:
         """Whether a reservation adds a penalty. A second pass does not."""
         queue = self._state.queues.get(cluster_queue)
         usage_based = queue is not None and queue.spec.usage_based

@@ -337,7 +337,7 @@ def usage_based(run: Run) -> None:
     policy = world.policy_of(run).admission_fair_sharing
     usage = ConsumedUsage(policy or AdmissionFairSharing())
     for spec in map(world.local_queue, run.inputs["localQueues"]):
-        usage.weigh(spec.key, spec.weight)
+        usage.set_weight(spec.key, spec.weight)
     for name, consumed in (run.inputs.get("initConsumedResources") or {}).items():
         nanos = {resource: parse(text) for resource, text in consumed.items()}
         usage.restore(Key.parse(name), nanos, run.now)

@@ -124,7 +124,7 @@ def penalties(run: Run) -> None:
     engine.apply(ObjectStored(value=ClusterQueue(name="cq", usage_based=usage_based)), run.now)
     engine.apply(ObjectStored(value=LocalQueue(key=Key("ns", "lq"), cluster_queue="cq")), run.now)
     workload = world.workload(run.inputs["workload"], world.gates_of(run))
-    got = engine.usage_tracker.pays(workload, "cq")
+    got = engine.usage_tracker.adds_penalty(workload, "cq")
     check(got == run.expected["want"], f"penalty: want {run.expected['want']}, got {got}")
 
 

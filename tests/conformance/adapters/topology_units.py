@@ -139,8 +139,8 @@ def _fit(state: Json) -> Fit:
     return Fit(
         pods=state["podCount"],
         slices=state["sliceCount"],
-        led_pods=state["podCountWithLeader"],
-        led_slices=state["sliceCountWithLeader"],
+        pods_with_leader=state["podCountWithLeader"],
+        slices_with_leader=state["sliceCountWithLeader"],
         leader=state["leaderCount"],
         score=state.get("affinityScore", 0),
     )

@@ -32,7 +32,7 @@ def weight(run: Run) -> None:
     if run.inputs.get("localQueue"):
         spec = world.local_queue(run.inputs["localQueue"])
         key = spec.key
-        usage.weigh(key, spec.weight)
+        usage.set_weight(key, spec.weight)
     if run.inputs.get("getErr"):
         same(run.inputs["getErr"]["error"], "other error")
         unknown = unknown_weight()

@@ -98,7 +98,7 @@ def _greedy(found: list[DomainFit], demand: Demand) -> list[tuple[Fit, bool]] | 
         first = demand.profile.ordered_for_leader(found)[:1]
         if not first or not first[0].fit.leader:
             return None
-        left -= first[0].fit.led_slices
+        left -= first[0].fit.slices_with_leader
         used.append((first[0].fit, True))
         found = [each for each in found if each.domain is not first[0].domain]
     for each in demand.profile.ordered(found):
@@ -113,14 +113,14 @@ def _thresholds(used: list[tuple[Fit, bool]], demand: Demand) -> Iterator[int]:
     """Yield the threshold of a greedy choice, and a lower one that leaves room for the leader."""
     if not used:
         return
-    last, led = used[-1]
+    last, hosts_leader = used[-1]
     threshold = demand.slices // len(used)
-    threshold = min(threshold, last.led_slices if led else last.slices)
+    threshold = min(threshold, last.slices_with_leader if hosts_leader else last.slices)
     if used[0][1]:
-        threshold = min(threshold, used[0][0].led_slices)
+        threshold = min(threshold, used[0][0].slices_with_leader)
     yield threshold
-    if demand.leaders and not led and 0 < last.led_slices < threshold:
-        yield last.led_slices
+    if demand.leaders and not hosts_leader and 0 < last.slices_with_leader < threshold:
+        yield last.slices_with_leader
 
 
 def pruned(
@@ -153,7 +153,7 @@ def _ignored(found: list[DomainFit], demand: Demand, threshold: int) -> dict[Dom
         domain, fit = each.domain, each.fit
         if fit.slices < threshold:
             ignored[domain] = Fit(score=fit.score)
-        elif demand.leaders and fit.leader and fit.led_slices < threshold:
+        elif demand.leaders and fit.leader and fit.slices_with_leader < threshold:
             ignored[domain] = Fit(fit.pods, fit.slices, score=fit.score)
     return ignored
 
@@ -193,7 +193,7 @@ def _extend(
     """Add a choice with its last domain hosting the leader, and one without."""
     fit = used[-1].fit
     if leaders > 0 and fit.leader:
-        step.setdefault((leaders - fit.leader, pods - fit.led_pods), used)
+        step.setdefault((leaders - fit.leader, pods - fit.pods_with_leader), used)
     if fit.slices:
         step.setdefault((leaders, pods - fit.pods), used)
 
@@ -201,7 +201,7 @@ def _extend(
 def _rank(each: DomainFit, capacities: Capacities) -> tuple[int, int, float, tuple[str, ...]]:
     domain, fit = each.domain, each.fit
     evenness = entropy([child.pods for child in capacities.children(domain)])
-    return (-fit.leader, -fit.led_slices, -evenness, domain.values)
+    return (-fit.leader, -fit.slices_with_leader, -evenness, domain.values)
 
 
 def entropy(counts: list[int]) -> float:
@@ -222,7 +222,7 @@ def even_shares(found: list[DomainFit], demand: Demand, threshold: int) -> list[
     shares: list[DomainShare] = []
     for each in demand.profile.ordered_for_leader(order):
         fit = each.fit
-        room = fit.led_slices if leaders else fit.slices
+        room = fit.slices_with_leader if leaders else fit.slices
         more = min(room - threshold, rest)
         shares.append(DomainShare(each.domain, (threshold + more) * demand.slicing.size, leaders))
         leaders = 0

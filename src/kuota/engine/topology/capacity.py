@@ -34,13 +34,13 @@ class PodRequests(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodCount(msgspec.Struct, frozen=True, gc=False):
-    """How many pods fit: `alone`, and `led` beside the leader, which fits if `leader` is 1.
+    """How many pods fit: without the leader and `with_leader`. `leader` is 1 if the leader fits.
 
-    If the leader does not fit, `led` equals `alone`.
+    If the leader does not fit, `with_leader` equals `pods`.
     """
 
-    alone: int
-    led: int
+    pods: int
+    with_leader: int
     leader: int = 0
 
 
@@ -146,13 +146,13 @@ class PerVector(Generic[T]):
 
 def pod_count(vector: Vector, kind: PodRequests) -> PodCount:
     """Return how many pods of the kind fit the capacity."""
-    alone = fitting(vector, kind.requests)
+    pods = fitting(vector, kind.requests)
     if kind.leader is None:
-        return PodCount(alone, alone)
+        return PodCount(pods, pods)
     if not fitting(vector, kind.leader):
-        return PodCount(alone, alone)
+        return PodCount(pods, pods)
     rest = changed(vector, kind.leader, -1)
-    return PodCount(alone, fitting(rest, kind.requests), 1)
+    return PodCount(pods, fitting(rest, kind.requests), 1)
 
 
 def fitting(vector: Vector, requests: tuple[tuple[int, int], ...]) -> int:

@@ -18,8 +18,12 @@ def resized(placer: Placer, workers: PodsToPlace, leader: PodsToPlace | None) ->
     """Return the new assignments, or None if nothing of the previous ones can be kept."""
     tree = placer.flavor.tree
     before = workers.previous
-    led = leader.previous if leader is not None else None
-    if before is None or stale(tree, before) or (led is not None and stale(tree, led)):
+    kept_leader = leader.previous if leader is not None else None
+    if (
+        before is None
+        or stale(tree, before)
+        or (kept_leader is not None and stale(tree, kept_leader))
+    ):
         return None
     if workers.count > before.pods:
         return _grown(placer, workers, leader, before)
@@ -27,8 +31,8 @@ def resized(placer: Placer, workers: PodsToPlace, leader: PodsToPlace | None) ->
     placer.assume(kept, workers)
     outcome: Outcome = {workers.name: kept}
     if leader is not None:
-        outcome[leader.name] = led or LeafAssignment()
-        placer.assume(led or LeafAssignment(), leader)
+        outcome[leader.name] = kept_leader or LeafAssignment()
+        placer.assume(kept_leader or LeafAssignment(), leader)
     return outcome
 
 
@@ -36,18 +40,18 @@ def _grown(
     placer: Placer, workers: PodsToPlace, leader: PodsToPlace | None, before: LeafAssignment
 ) -> Outcome:
     placer.assume(before, workers)
-    led = leader.previous if leader is not None else None
-    if leader is not None and led is not None:
-        placer.assume(led, leader)
+    kept_leader = leader.previous if leader is not None else None
+    if leader is not None and kept_leader is not None:
+        placer.assume(kept_leader, leader)
     added = replace(workers, count=workers.count - before.pods, previous=None)
-    outcome = placer.find(added, leader if led is None else None)
+    outcome = placer.find(added, leader if kept_leader is None else None)
     more = outcome[workers.name]
     if isinstance(more, PlacementFailure):
         return outcome
     placer.assume(more, workers)
     outcome[workers.name] = merged(placer.flavor.tree, more, before)
-    if leader is not None and led is not None:
-        outcome[leader.name] = led
+    if leader is not None and kept_leader is not None:
+        outcome[leader.name] = kept_leader
     elif leader is not None:
         host = outcome[leader.name]
         assert isinstance(host, LeafAssignment)

@@ -23,9 +23,9 @@ from .view import Capacities, DomainFit, Fit, Slicing, below, candidates
 Count = Callable[[Fit], int]
 
 _slices: Count = attrgetter("slices")
-_led_slices: Count = attrgetter("led_slices")
+_slices_with_leader: Count = attrgetter("slices_with_leader")
 _pods: Count = attrgetter("pods")
-_led_pods: Count = attrgetter("led_pods")
+_pods_with_leader: Count = attrgetter("pods_with_leader")
 
 # Makes one sort key of two counts: slices first, then pods. A key per node should not be a tuple,
 # which the garbage collector would track.
@@ -49,7 +49,9 @@ class Profile(Struct):
     def ordered_for_leader(self, found: list[DomainFit]) -> list[DomainFit]:
         """Return the candidates in the order in which the leader and pods beside it use them."""
         sign = _FACTOR if self.least_free else -_FACTOR
-        result = sorted(found, key=lambda each: sign * each.fit.led_slices + each.fit.led_pods)
+        result = sorted(
+            found, key=lambda each: sign * each.fit.slices_with_leader + each.fit.pods_with_leader
+        )
         if self.by_score:
             result.sort(key=lambda each: -each.fit.score)
         result.sort(key=lambda each: -each.fit.leader)
@@ -136,7 +138,9 @@ def has_room(tree: TopologyTree, capacities: Capacities, demand: Demand) -> bool
 def _single(found: list[DomainFit], demand: Demand) -> Domain | None:
     """Return the tightest domain that holds everything, or None."""
     need, leaders, profile = demand.slices, demand.leaders, demand.profile
-    fitting = [each for each in found if each.fit.led_slices >= need and each.fit.leader >= leaders]
+    fitting = [
+        each for each in found if each.fit.slices_with_leader >= need and each.fit.leader >= leaders
+    ]
     if profile.by_score and not (demand.required or profile.least_free):
         # Best fit does not leave the domains with the best score for a domain that would do.
         best = max((each.fit.leader, each.fit.score) for each in found)
@@ -147,7 +151,7 @@ def _single(found: list[DomainFit], demand: Demand) -> Domain | None:
 
 
 def _tightness(fit: Fit, profile: Profile) -> tuple[int, int, int]:
-    return (-fit.score if profile.by_score else 0, fit.led_slices, fit.led_pods)
+    return (-fit.score if profile.by_score else 0, fit.slices_with_leader, fit.pods_with_leader)
 
 
 def _spread(
@@ -157,13 +161,15 @@ def _spread(
     if not leaders:
         order = demand.profile.ordered(found)
     else:
-        led = demand.profile.ordered_for_leader(found)
-        first = _leader_first(led, need, leaders, _slices, _led_slices)[0]
+        hosts_first = demand.profile.ordered_for_leader(found)
+        first = _leader_first(hosts_first, need, leaders, _slices, _slices_with_leader)[0]
         if not first.fit.leader:
             return InsufficientCapacity(level, 0)
         rest = [each for each in found if each.domain is not first.domain]
         order = [first, *demand.profile.ordered(rest)]
-    shares, missing = distributed(order, need, leaders, demand.profile, _slices, _led_slices)
+    shares, missing = distributed(
+        order, need, leaders, demand.profile, _slices, _slices_with_leader
+    )
     if missing:
         return InsufficientCapacity(level, need - missing)
     return ChosenDomains(
@@ -196,7 +202,7 @@ def divide(
         slicing = demand.slicing
         above = level < slicing.level
         unit = slicing.size if above else slicing.unit(level + 1)
-        counts = (_slices, _led_slices) if above else _by_unit(unit)
+        counts = (_slices, _slices_with_leader) if above else _by_unit(unit)
         shares = [
             part
             for share in shares
@@ -207,8 +213,8 @@ def divide(
 
 def _by_unit(unit: int) -> tuple[Count, Count]:
     if unit == 1:
-        return _pods, _led_pods
-    return (lambda fit: fit.pods // unit), (lambda fit: fit.led_pods // unit)
+        return _pods, _pods_with_leader
+    return (lambda fit: fit.pods // unit), (lambda fit: fit.pods_with_leader // unit)
 
 
 def _regrouped(
@@ -219,7 +225,7 @@ def _regrouped(
     size = demand.slicing.size
     need = sum(share.pods for share in shares) // size
     leaders = sum(share.leader for share in shares)
-    parts, _ = distributed(order, need, leaders, demand.profile, _slices, _led_slices)
+    parts, _ = distributed(order, need, leaders, demand.profile, _slices, _slices_with_leader)
     return [DomainShare(part.domain, part.pods * size, part.leader) for part in parts]
 
 
@@ -238,7 +244,12 @@ def _divided(
 
 
 def distributed(
-    order: list[DomainFit], need: int, leaders: int, profile: Profile, count: Count, led: Count
+    order: list[DomainFit],
+    need: int,
+    leaders: int,
+    profile: Profile,
+    count: Count,
+    with_leader: Count,
 ) -> tuple[list[DomainShare], int]:
     """Take candidates in order until `need` units and the leader have a place.
 
@@ -248,10 +259,10 @@ def distributed(
     """
     shares: list[DomainShare] = []
     left, all_count = need, leaders > 0
-    order = _leader_first(order, need, leaders, count, led)
+    order = _leader_first(order, need, leaders, count, with_leader)
     for index, each in enumerate(order):
         domain, fit = each.domain, each.fit
-        rooms = led if leaders else count
+        rooms = with_leader if leaders else count
         room = rooms(fit)
         if room >= left and fit.leader >= leaders:
             if not profile.least_free:
@@ -283,7 +294,7 @@ def _tightest(
 
 
 def _leader_first(
-    order: list[DomainFit], need: int, leaders: int, count: Count, led: Count
+    order: list[DomainFit], need: int, leaders: int, count: Count, with_leader: Count
 ) -> list[DomainFit]:
     """Move a domain to the front that can host the leader and leaves room enough for all pods."""
     if not leaders or len(order) < 2:
@@ -291,6 +302,6 @@ def _leader_first(
     total = sum(count(each.fit) for each in order)
     for index, each in enumerate(order):
         fit = each.fit
-        if fit.leader >= leaders and total - count(fit) + led(fit) >= need:
+        if fit.leader >= leaders and total - count(fit) + with_leader(fit) >= need:
             return [order[index], *order[:index], *order[index + 1 :]]
     return order

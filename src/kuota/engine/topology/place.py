@@ -92,8 +92,8 @@ class Placer:
             return self._rejected(wanted, workers, leader)
         if isinstance(allowed, PlacementFailure):
             return self._rejected(allowed, workers, leader)
-        led = None if leader is None else leader.requests
-        pod = self.flavor.pod_requests(workers.requests, led)
+        beside = None if leader is None else leader.requests
+        pod = self.flavor.pod_requests(workers.requests, beside)
         view = self.flavor.view(pod, allowed, wanted.slicing, empty=self.empty)
         capacities = self.flavor.assuming(view, self.assumed)
         if within is not None:

@@ -121,7 +121,7 @@ class TopologyTree:
         self.time = 0
         self.capacity_time = 0
         self.observers: list[TreeObserver] = []
-        self._homes: dict[str, Leaf] = {}
+        self._leaf_by_node: dict[str, Leaf] = {}
 
     def selects(self, levels: Sequence[str], labels: Mapping[str, str]) -> bool:
         """Whether the tree is the one for these levels and labels of nodes."""
@@ -142,7 +142,7 @@ class TopologyTree:
         )
 
     def leaf_of(self, node: str) -> Leaf | None:
-        return self._homes.get(node)
+        return self._leaf_by_node.get(node)
 
     def find(self, id: Sequence[str]) -> Leaf | None:
         """Return the leaf with these stored values, or None if it has no nodes."""
@@ -157,19 +157,19 @@ class TopologyTree:
 
     def put(self, node: Node, capacity: Vector, used: Callable[[DomainId], Vector]) -> None:
         """Add or replace a node. `used` returns the usage of a leaf, for a leaf that is new."""
-        before = self._homes.get(node.name)
+        before = self._leaf_by_node.get(node.name)
         if not self.accepts(node):
             if before is not None:
-                self._take(before, node.name)
+                self._remove_node(before, node.name)
             return
         values = tuple(node.labels[level] for level in self.levels)
         id = values[-1:] if self.by_host else values
         if before is not None and before.id != id:
-            self._take(before, node.name)
-        leaf = self.leaves.get(id) or self._grow(id, values, used(id))
+            self._remove_node(before, node.name)
+        leaf = self.leaves.get(id) or self._add_leaf(id, values, used(id))
         old = leaf.nodes.get(node.name)
         leaf.nodes[node.name] = (node, capacity)
-        self._homes[node.name] = leaf
+        self._leaf_by_node[node.name] = leaf
         total = summed(leaf.capacity, old[1], -1) if old else leaf.capacity
         self._resize(leaf, summed(total, capacity), leaf.used)
         self._relocate(leaf)
@@ -177,15 +177,15 @@ class TopologyTree:
 
     def drop(self, node: str) -> None:
         """Remove a node. A domain without nodes disappears."""
-        leaf = self._homes.get(node)
+        leaf = self._leaf_by_node.get(node)
         if leaf is not None:
-            self._take(leaf, node)
+            self._remove_node(leaf, node)
 
     def use(self, leaf: Leaf, used: Vector) -> None:
         """Set the usage of placed workloads on a leaf."""
         self._resize(leaf, leaf.capacity, used)
 
-    def _grow(self, id: DomainId, values: DomainId, used: Vector) -> Leaf:
+    def _add_leaf(self, id: DomainId, values: DomainId, used: Vector) -> Leaf:
         parent = self._parent(values)
         self.leaves[id] = leaf = Leaf(id, values, parent)
         leaf.used = used
@@ -202,15 +202,15 @@ class TopologyTree:
             parent = child
         return parent
 
-    def _take(self, leaf: Leaf, node: str) -> None:
+    def _remove_node(self, leaf: Leaf, node: str) -> None:
         _, capacity = leaf.nodes.pop(node)
-        del self._homes[node]
+        del self._leaf_by_node[node]
         self.capacity_time = self.time + 1
         if leaf.nodes:
             self._resize(leaf, summed(leaf.capacity, capacity, -1), leaf.used)
             self._relocate(leaf)
             return
-        self._touch(leaf)
+        self._mark_changed(leaf)
         del self.leaves[leaf.id]
         self.vectors.release(leaf.empty)
         self.vectors.release(leaf.free)
@@ -228,13 +228,13 @@ class TopologyTree:
         """Move the leaf to where the labels of its node say, and report the change."""
         values = tuple(leaf.node.labels[level] for level in self.levels)
         if values != leaf.values:
-            self._touch(leaf)
+            self._mark_changed(leaf)
             before, parent = leaf.ancestor(leaf.level - 1), self._parent(values)
             before.remove(leaf)
             leaf.values, leaf.parent = values, parent
             parent.add(leaf)
             self._prune(before)
-            self._touch(leaf)
+            self._mark_changed(leaf)
         for observer in self.observers:
             observer.changed(leaf)
 
@@ -247,9 +247,9 @@ class TopologyTree:
         for number in before:
             if number >= 0:
                 self.vectors.release(number)
-        self._touch(leaf)
+        self._mark_changed(leaf)
 
-    def _touch(self, leaf: Leaf) -> None:
+    def _mark_changed(self, leaf: Leaf) -> None:
         self.time += 1
         domain: Domain | None = leaf
         while domain is not None:

@@ -48,8 +48,8 @@ class Fit(msgspec.Struct, frozen=True, gc=False):
 
     pods: int = 0
     slices: int = 0
-    led_pods: int = 0
-    led_slices: int = 0
+    pods_with_leader: int = 0
+    slices_with_leader: int = 0
     leader: int = 0
     score: int = 0
 
@@ -161,8 +161,9 @@ class CapacityView:
 
 def as_fit(count: PodCount, size: int) -> Fit:
     """Return what fits a leaf. `size` is the slice size if the leaf is at the slice level, or 0."""
-    slices, led = (count.alone // size, count.led // size) if size else (0, 0)
-    return Fit(count.alone, slices, count.led, led, count.leader)
+    pods, with_leader = count.pods, count.with_leader
+    slices = (pods // size, with_leader // size) if size else (0, 0)
+    return Fit(pods, slices[0], with_leader, slices[1], count.leader)
 
 
 def _without_leader(fits: list[Fit], size: int, unit: int) -> Fit:
@@ -178,16 +179,19 @@ def _without_leader(fits: list[Fit], size: int, unit: int) -> Fit:
 def _with_leader(fits: list[Fit], size: int, unit: int) -> Fit:
     pods = sum([fit.pods - fit.pods % unit for fit in fits])
     slices = sum([fit.slices for fit in fits])
-    led_pods = led_slices = 0
+    pods_with_leader = slices_with_leader = 0
     hosts = [fit for fit in fits if fit.leader]
     if hosts:
-        losses = [fit.pods - fit.pods % unit - fit.led_pods + fit.led_pods % unit for fit in hosts]
-        led_pods = pods - min(losses)
-        led_slices = slices - min([fit.slices - fit.led_slices for fit in hosts])
+        losses = [
+            fit.pods - fit.pods % unit - fit.pods_with_leader + fit.pods_with_leader % unit
+            for fit in hosts
+        ]
+        pods_with_leader = pods - min(losses)
+        slices_with_leader = slices - min([fit.slices - fit.slices_with_leader for fit in hosts])
     if size:
-        slices, led_slices = pods // size, led_pods // size
+        slices, slices_with_leader = pods // size, pods_with_leader // size
     score = sum([fit.score for fit in fits])
-    return Fit(pods, slices, led_pods, led_slices, 1 if hosts else 0, score)
+    return Fit(pods, slices, pods_with_leader, slices_with_leader, 1 if hosts else 0, score)
 
 
 class OverlaidCapacities:
