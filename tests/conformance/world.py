@@ -160,7 +160,8 @@ def cluster(run: Run) -> ClusterCapacity:
         made.put_node(inbound_nodes.node(convert(obj, core.Node)))
     for one in map(flavor, each(run, "resourceFlavors")):
         if one.topology in levels:
-            made.put_flavor(one.name, one.topology, levels[one.topology], one.labels)
+            named = one.topology, levels[one.topology], one.labels, one.tolerations
+            made.put_flavor(one.name, *named)
     use_nodes(made, run.inputs.get("nodeUsage"))
     return made
 
