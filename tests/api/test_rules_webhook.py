@@ -102,6 +102,23 @@ def test_constraints_of_a_mode_that_never_migrates_are_not_looked_into() -> None
     assert [(path, "Forbidden")] == sorted(said(found))
 
 
+def test_flavors_are_counted_only_if_concurrent_admission_has_its_one_group() -> None:
+    gates = Gates.of({"ConcurrentAdmission": True})
+    many, other = group(*(f"f{number}" for number in range(17))), group("other")
+    other["coveredResources"] = ["memory"]
+    other["flavors"][0]["resources"] = [{"name": "memory", "nominalQuota": 1}]
+
+    def faulty(*groups: Json) -> set[tuple[str, str]]:
+        return said(
+            webhook_faults(
+                queue(concurrentAdmissionPolicy={}, resourceGroups=list(groups)), None, gates
+            )
+        )
+
+    assert {("spec.resourceGroups[0].flavors", "Invalid")} == faulty(many)
+    assert {("spec.resourceGroups", "Invalid")} == faulty(many, other)
+
+
 def test_all_that_is_wrong_with_the_value_of_a_taint_is_one_fault() -> None:
     taint = {"key": "a", "value": "x " * 40, "effect": "NoSchedule"}
     found = webhook_faults(kueue("ResourceFlavor", {"nodeTaints": [taint]}))

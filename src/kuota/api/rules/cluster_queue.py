@@ -98,12 +98,10 @@ def _concurrent_faults(spec: Json) -> Iterator[FieldError]:
     if len(groups) != 1:
         message = f"concurrent admission needs exactly one resource group, there are {len(groups)}"
         yield invalid(RESOURCE_GROUPS, len(groups), message, _policy_fix("use one group"))
-    for index, group in enumerate(groups[:1]):
-        count = len(elements(mapping(group).get("flavors")))
-        if count > _MAX_CONCURRENT_FLAVORS:
-            most = f"at most {_MAX_CONCURRENT_FLAVORS} are allowed with concurrent admission"
-            path = f"{RESOURCE_GROUPS}[{index}].flavors"
-            yield invalid(path, count, f"{count} flavors, {most}", _policy_fix("remove flavors"))
+    elif (count := len(flavor_names(spec))) > _MAX_CONCURRENT_FLAVORS:
+        most = f"at most {_MAX_CONCURRENT_FLAVORS} are allowed with concurrent admission"
+        path = f"{RESOURCE_GROUPS}[0].flavors"
+        yield invalid(path, count, f"{count} flavors, {most}", _policy_fix("remove flavors"))
     if spec.get("queueingStrategy") == "StrictFIFO":
         message = "StrictFIFO does not go with concurrent admission"
         fix = _policy_fix("use BestEffortFIFO")
