@@ -276,10 +276,7 @@ class Engine:
         return self.queues.heads(now, self.state.is_schedulable)
 
     def sample(self, now: Instant) -> float | None:
-        """Sample the usage of due LocalQueues. Returns the seconds until the next sample.
-
-        Returns None without admission fair sharing.
-        """
+        """Sample due LocalQueues; return the seconds until the next one, or None if disabled."""
         return self.usage_tracker.sample(now)
 
     def snapshot(self, now: Instant) -> Snapshot:
@@ -320,7 +317,8 @@ class Engine:
                 self.queues.put_workload(self.state.workloads[key], now)
 
     def _flush_inadmissible(self, now: Instant) -> None:
-        """Flush inadmissible workloads that changed queues or released quota may help."""
+        """Flush inadmissible workloads that changed queues, or released quota or nodes may help."""
+        self._changed |= self.state.take_freed()
         if not (self._unblocked or self._changed or self._released):
             return
         woken, self._unblocked = self._unblocked, set()

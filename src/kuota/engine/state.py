@@ -70,8 +70,7 @@ class State:
         self._awaiting_queue: Index[str, Key] = Index()
         self._assumed: dict[Key, Workload] = {}
         self._evicting: set[Key] = set()
-
-    # ClusterQueues and cohorts
+        self._freed: set[str] = set()
 
     def put_queue(self, spec: ClusterQueue) -> QueueNames:
         known = self.queues.get(spec.name)
@@ -128,8 +127,6 @@ class State:
     def _below_root(self, node: QuotaNode) -> QueueNames:
         return NO_QUEUES if node.cyclic else node.root.leaf_names
 
-    # Flavors, checks, topologies: what makes a ClusterQueue active
-
     def put_flavor(self, flavor: ResourceFlavor) -> QueueNames:
         before = self.flavors.get(flavor.name)
         self.flavors[flavor.name] = flavor
@@ -176,11 +173,15 @@ class State:
         self.dirty |= using
         return self._trees(using)
 
+    def take_freed(self) -> QueueNames:
+        """Return the queues that may use nodes which workloads released since the last call."""
+        freed, self._freed = self._freed, set()
+        return self._trees(freed)
+
     def nodes_listed(self) -> QueueNames:
         """Place pods from now on, because all nodes are known."""
         self.domains.nodes = NodeKnowledge.LISTED
-        placed = [each.name for each in self.flavors.values() if each.topology]
-        return self.capacity_changed(self.domains.using(placed))
+        return self.capacity_changed(self.domains.placing())
 
     def put_namespace(self, namespace: Namespace) -> QueueNames:
         before = self.namespaces.get(namespace.name)
@@ -253,8 +254,6 @@ class State:
         if known is None or space is None:
             return False
         return matches(known.spec.namespace_selector, space.labels)
-
-    # Charging
 
     def queue_of(self, workload: Workload) -> str:
         """Return the ClusterQueue in which a workload has quota, or in which it would be queued."""
@@ -392,7 +391,8 @@ class State:
         del queue.running[running.key]
         for column, amount in running.usage.quota.items():
             release(queue.node.cell(column), amount)
-        self.dirty |= self.domains.charge(running.usage, -1)
+        self._freed |= (freed := self.domains.charge(running.usage, -1))
+        self.dirty |= freed
 
     def _charge_awaiting(self, name: str) -> None:
         """Charge workloads that had quota before their ClusterQueue was known."""

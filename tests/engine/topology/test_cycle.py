@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from engine.topology.cycles import decisions, make_engine, node, placed_nodes, store, workload
 from kuota.api.base import Key
 from kuota.api.topology_codec import HOSTNAME
@@ -10,7 +12,7 @@ from kuota.bridge.messages import wait_text
 from kuota.bridge.outbound import admission_json
 from kuota.engine.decisions import Admit, Preempt, Wait, WaitCause
 from kuota.engine.domains import NodeKnowledge
-from kuota.engine.facts import NodesListed, ObjectDeleted
+from kuota.engine.facts import AdmissionFailed, NodesListed, ObjectDeleted, ObjectStored
 from kuota.engine.model import Workload
 from kuota.engine.reasons import WaitReason
 from kuota.view.words import why_text
@@ -96,6 +98,25 @@ def test_a_blocked_head_is_retried_when_a_reservation_of_nodes_in_another_tree_e
         assert not isinstance(decisions(engine, now).get("other"), Admit)
     engine.apply(ObjectDeleted(kind=Workload, key=Key("ns", "high")), 5.0)
     assert {"n1": 2} == placed_nodes(decisions(engine, 6.0)["other"])
+
+
+def test_a_workload_of_another_tree_is_retried_when_its_nodes_are_free() -> None:
+    engine = make_engine(node("r1", "n1"))
+    held = workload("first", 2, queue="a")
+    for change in (
+        ObjectDeleted(kind=Workload, key=held.key),
+        ObjectStored(value=replace(held, finished=True)),
+        AdmissionFailed(key=held.key, retry_at=100.0),
+    ):
+        store(engine, held)
+        assert isinstance(decisions(engine, 1.0)["first"], Admit)
+        store(engine, workload("second", 2, queue="b"))
+        assert isinstance(decisions(engine, 2.0)["second"], Wait)
+        engine.apply(change, 3.0)
+        assert {"n1": 2} == placed_nodes(decisions(engine, 3.0)["second"])
+        for name in ("first", "second"):
+            engine.apply(ObjectDeleted(kind=Workload, key=Key("ns", name)), 4.0)
+        decisions(engine, 5.0)
 
 
 def test_preemption_frees_a_rack_although_quota_is_available() -> None:
