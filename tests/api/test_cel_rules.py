@@ -33,7 +33,7 @@ EQUIVALENT = {
     "borrowingLimit needs a cohortName to borrow from": (
         r"\.resourceGroups.*\.borrowingLimit", r"has no effect without spec\.cohortName"),
     "preference only counts when whenCanBorrow and whenCanPreempt are TryNextFlavor": (
-        r"\.preference", r"has a say only when .*"),
+        r"\.preference", r"takes effect only if .*"),
     "borrowWithinCohort must be Never when reclaimWithinCohort is Never": (
         "", r"borrowWithinCohort\.policy \w+ needs reclaimWithinCohort"),
     "clusterQueue cannot be changed": ("", "cannot be changed once it is set"),
@@ -81,9 +81,9 @@ EQUIVALENT = {
     "maximumExecutionTimeSeconds cannot be changed while admitted": (
         r"spec\.maximumExecutionTimeSeconds", "cannot be changed while admitted"),
     "priority must be set with priorityClassRef": (
-        "", "priorityClassRef needs the number as well, in priority"),
+        "", r"priorityClassRef requires spec\.priority"),
     "priority must be set with priorityClassName": (
-        "", "priorityClassName needs the number as well, in priority"),
+        "", r"priorityClassName requires spec\.priority"),
     "scheduling.k8s.io goes with PriorityClass, kueue.x-k8s.io with WorkloadPriorityClass": (
         "", r"group \S+ has no kind \w+"),
     "minCount cannot be greater than count": ("", r"minCount \d+ is above count \d+"),

@@ -160,7 +160,7 @@ def test_a_name_is_not_missed_when_nothing_of_that_kind_is_given() -> None:
 def test_cohorts_in_a_circle_are_a_warning_with_its_consequence() -> None:
     circle = [COHORT % pair for pair in (("a", "b"), ("b", "a"), ("c", "a"))]
     result = check(*circle)
-    assert "cohorts form a circle (a > b > a): Kueue admits nothing" in lines(result)[0]
+    assert "cohorts form a cycle (a > b > a): Kueue admits nothing" in lines(result)[0]
     assert "3 objects, 0 faults, 2 warnings" == lines(result)[-1]
     assert 0 == result.exit_code
 

@@ -36,7 +36,7 @@ def load(text: str, namespace: str = NAMESPACE) -> Configuration:
     """
     found = load_all(text)
     if len(found) != 1:
-        raise Invalid([invalid("", None, f"holds {len(found)} objects, wanted one {KIND}")])
+        raise Invalid([invalid("", None, f"contains {len(found)} objects instead of one {KIND}")])
     value = found[0]
     if wrong := _type_faults(value):
         raise Invalid(wrong)

@@ -67,7 +67,7 @@ def _value_faults(label: CustomLabel, at: str) -> Iterator[FieldError]:
     found = f"has {len(values)} values"
     if _kind(label) == "Workload":
         if not 1 <= len(values) <= MOST_WORKLOAD_VALUES:
-            yield invalid(at, len(values), f"{found}, wanted 1 to {MOST_WORKLOAD_VALUES}")
+            yield invalid(at, len(values), f"{found}, 1 to {MOST_WORKLOAD_VALUES} are required")
     elif len(values) > MOST_VALUES:
         yield too_many(at, len(values), f"{found}, the limit is {MOST_VALUES}")
     if len(set(values)) < len(values):

@@ -61,7 +61,9 @@ def _profile_faults(profile: ClusterProfile, path: str) -> Iterator[FieldError]:
     """Validate the providers. The deprecated list is used only if the new one is empty."""
     if profile.access_providers and profile.credentials_providers:
         fix = "move its entries to accessProviders"
-        yield forbidden(f"{path}.credentialsProviders", "cannot stand beside accessProviders", fix)
+        yield forbidden(
+            f"{path}.credentialsProviders", "cannot be combined with accessProviders", fix
+        )
     if profile.access_providers:
         yield from _provider_faults(profile.access_providers, f"{path}.accessProviders")
     else:

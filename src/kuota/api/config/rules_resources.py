@@ -53,8 +53,8 @@ def _strategy_faults(resources: Resources) -> Iterator[FieldError]:
     if strategy not in (BLOCK_UNDECLARED, IGNORE_UNDECLARED):
         yield not_supported(at, strategy, (BLOCK_UNDECLARED, IGNORE_UNDECLARED))
     elif strategy == IGNORE_UNDECLARED and resources.exclude_resource_prefixes:
-        fix = "remove excludeResourcePrefixes: undeclared resources are ignored anyway"
-        yield invalid(at, strategy, "cannot stand beside excludeResourcePrefixes", fix)
+        fix = "remove excludeResourcePrefixes: undeclared resources are ignored"
+        yield invalid(at, strategy, "cannot be combined with excludeResourcePrefixes", fix)
 
 
 def _transformation_faults(resources: Resources) -> Iterator[FieldError]:

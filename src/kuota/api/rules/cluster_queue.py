@@ -58,7 +58,7 @@ def fungibility_faults(spec: Json) -> Iterator[FieldError]:
     preference = fungibility.get("preference")
     policies = [fungibility.get(field) for field in ("whenCanBorrow", "whenCanPreempt")]
     if preference and policies != ["TryNextFlavor", "TryNextFlavor"]:
-        message = "has a say only when every flavor is tried before one is chosen"
+        message = "takes effect only if every flavor is tried before one is chosen"
         fix = "set whenCanBorrow and whenCanPreempt to TryNextFlavor, or remove preference"
         yield invalid("spec.flavorFungibility.preference", preference, message, fix)
 
@@ -103,7 +103,7 @@ def _concurrent_faults(spec: Json) -> Iterator[FieldError]:
         path = f"{RESOURCE_GROUPS}[0].flavors"
         yield invalid(path, count, f"{count} flavors, {most}", _policy_fix("remove flavors"))
     if spec.get("queueingStrategy") == "StrictFIFO":
-        message = "StrictFIFO does not go with concurrent admission"
+        message = "StrictFIFO cannot be combined with concurrent admission"
         fix = _policy_fix("use BestEffortFIFO")
         yield invalid("spec.queueingStrategy", "StrictFIFO", message, fix)
     yield from _migration_faults(spec)

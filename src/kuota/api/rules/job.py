@@ -95,7 +95,7 @@ def _minimum_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         fix = f"use 1 to {pods - 1}" if pods > 1 else "remove it: the job has a single pod"
         yield invalid(path, value, f"must be above 0 and below the {pods} pods of the job", fix)
     if elastic(obj, gates):
-        message = "partial admission does not go with an elastic job"
+        message = "partial admission cannot be combined with an elastic job"
         yield invalid(path, value, message, "remove one of the two annotations")
 
 
@@ -109,7 +109,7 @@ def _completions_faults(obj: Json) -> Iterator[FieldError]:
     elif truth(value):
         if spec.get("completionMode") != "Indexed":
             fix = "set spec.completionMode to Indexed, or remove the annotation"
-            yield invalid(path, value, "works for Indexed jobs only", fix)
+            yield invalid(path, value, "requires completionMode Indexed", fix)
         if _number(spec.get("parallelism"), 1) != _number(spec.get("completions"), 1):
             message = f"must equal parallelism, as {EQUAL_COMPLETIONS} says"
             yield invalid("spec.completions", spec.get("completions"), message)
@@ -130,7 +130,7 @@ def _elastic_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
     annotations = child(obj, "spec", "template", "metadata", "annotations")
     key = next((each for each in (REQUIRED, PREFERRED) if each in annotations), None)
     if key is not None and elastic(obj, gates):
-        message = "does not go with an elastic job, whose pods come and go"
+        message = "cannot be combined with an elastic job, whose number of pods changes"
         # Kueue reports this key after a dot, not in brackets.
         yield forbidden(f"{_TEMPLATE}.annotations.{key}", message, "remove one of the two")
 

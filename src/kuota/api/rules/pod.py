@@ -92,7 +92,7 @@ def _group_faults(pod: Json, gates: Gates) -> Iterator[FieldError]:
         yield invalid(at, total, f'must be a whole number of Pods, 1 or more, is "{total}"')
     made, made_at = prebuilt(pod, gates)
     if made and made != name:
-        message = f"the workload of a group is called like the group, {name}"
+        message = f"the workload of a group must have the name of the group, {name}"
         yield invalid(made_at, made, message, "use one name for both")
 
 
@@ -101,5 +101,5 @@ def _update_faults(pod: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
     if before and name != before:
         yield immutable(path, name, "once the Pod is in a group", "create the Pod anew")
     if name and annotation(old, RETRIABLE) == "false" and annotation(pod, RETRIABLE) != "false":
-        message = "a Pod that was given up as not retriable stays so"
+        message = "cannot be changed once it is false"
         yield forbidden(annotation_path(RETRIABLE), message, "create the Pod anew")

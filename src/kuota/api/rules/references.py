@@ -162,7 +162,7 @@ def _cycles(objects: Sequence[Json]) -> Iterator[ReferenceWarning]:
         circle = _circle(name_of(obj), parents) if obj.get("kind") == "Cohort" else []
         if circle:
             way = " > ".join([*circle, circle[0]])
-            message = f"cohorts form a circle ({way}): Kueue admits nothing in any of them"
+            message = f"cohorts form a cycle ({way}): Kueue admits nothing in any of them"
             fix = "remove parentName from the one that should be at the top"
             yield ReferenceWarning(
                 index, invalid("spec.parentName", parents[circle[0]], message, fix)

@@ -81,7 +81,7 @@ def _assignment_count(spec: Json, admission: Json) -> Iterator[FieldError]:
 
 def _priority(spec: Json, field: str) -> Iterator[FieldError]:
     if spec.get(field) is not None and spec.get("priority") is None:
-        message = f"{field} needs the number as well, in priority"
+        message = f"{field} requires spec.priority"
         yield invalid("spec", None, message, "set spec.priority to the value of the class")
 
 

@@ -119,7 +119,7 @@ def _one_group_faults(name: str, group: list[GroupMember]) -> Iterator[FieldErro
 def _mode_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
     given = [key for key in _MODES if key in annotations]
     if len(given) > 1:
-        message = f"{' and '.join(given)} exclude each other"
+        message = f"{' and '.join(given)} are mutually exclusive"
         yield invalid(at, None, message, "keep one of them")
     for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
         if key in annotations:
@@ -166,7 +166,7 @@ def _group_faults(annotations: dict[str, str], at: str, gates: Gates) -> Iterato
     layers = (SLICE_LAYERS,) if gates.on(Gate.TASMultiLayerTopology) else ()
     for key in (SLICE_SIZE, SLICE_REQUIRED, *layers):
         if key in annotations:
-            yield forbidden(path, f"does not go with {key}", "keep one of the two")
+            yield forbidden(path, f"cannot be combined with {key}", "keep one of the two")
     if REQUIRED not in annotations and PREFERRED not in annotations:
         fix = f"set {REQUIRED} or {PREFERRED}"
         yield forbidden(path, "has no meaning without a required or preferred level", fix)
@@ -182,7 +182,7 @@ def _layers_faults(annotations: dict[str, str], at: str, gates: Gates) -> Iterat
         return
     for key in (SLICE_REQUIRED, SLICE_SIZE):
         if key in annotations:
-            yield forbidden(path, f"does not go with {key}", f"remove {key}")
+            yield forbidden(path, f"cannot be combined with {key}", f"remove {key}")
     layers = _layers(value)
     if layers is None:
         fix = 'write it like [{"topology": "example.com/rack", "size": 8}]'

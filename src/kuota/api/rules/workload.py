@@ -90,10 +90,12 @@ def _partial_faults(obj: Json, pod_sets: list[object], gates: Gates) -> Iterator
     count = sum(mapping(each).get("minCount") is not None for each in pod_sets)
     if count > 1:
         fix = "keep minCount on one of them"
-        yield invalid("spec.podSets", count, f"{count} pod sets have minCount, one may", fix)
+        yield invalid(
+            "spec.podSets", count, f"{count} pod sets have minCount, at most one is allowed", fix
+        )
     if count and elastic(obj, gates):
-        message = "minCount (partial admission) does not go with an elastic workload"
-        yield invalid("spec.podSets", count, message, "remove minCount: elastic jobs just shrink")
+        message = "minCount (partial admission) cannot be combined with an elastic workload"
+        yield invalid("spec.podSets", count, message, "remove minCount")
 
 
 def _boost_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:

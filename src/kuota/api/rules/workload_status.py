@@ -96,7 +96,7 @@ def _reclaimable_faults(
         if name not in counts:
             yield not_supported(f"{path}.name", name, counts, "a pod set of this workload")
         elif count > counts[name] and stale.get(name) != count:
-            message = f"{count} pods cannot be reclaimed of {counts[name]}"
+            message = f"{count} pods are reclaimable, but the pod set has {counts[name]}"
             yield invalid(f"{path}.count", count, message)
 
 

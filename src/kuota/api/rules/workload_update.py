@@ -34,7 +34,7 @@ def _pod_set_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
         return
     before = [mapping(each) for each in elements(child(old, "spec").get("podSets"))]
     after = [mapping(each) for each in elements(child(obj, "spec").get("podSets"))]
-    why = "while the workload holds quota"
+    why = "while quota is reserved"
     if len(before) != len(after):
         yield immutable("spec.podSets", None, why, _REDO)
         return
@@ -58,10 +58,10 @@ def _reclaimable_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldErr
         if _scaled_down(obj, name, gates):
             continue
         if name not in after:
-            message = "cannot be removed while the workload holds quota"
+            message = "cannot be removed while quota is reserved"
             yield required(path, message, f"keep it with a count of {before} or more")
         elif after[name] < before:
-            message = f"cannot go down from {before} to {after[name]} while quota is held"
+            message = f"cannot decrease from {before} to {after[name]} while quota is reserved"
             yield invalid(f"{path}.count", after[name], message)
 
 
