@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from .recorder import Inputs, recorded, unread, whole
 from .recorder import Path as JsonPath
-from .recorder import recorded, unread, whole
 
 Json = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Case:
         return Run(
             id=self.id,
             suite=self.suite,
-            inputs=recorded(record.get("inputs") or {}),
+            inputs=Inputs(record.get("inputs") or {}),
             expected=recorded(expected),
             config=recorded(record.get("config") or {}),
             gates=recorded(gates or {}),

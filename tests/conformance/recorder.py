@@ -67,6 +67,13 @@ class Record(dict[str, Any]):
                 yield from ((key, *rest) for rest in unread(value))
 
 
+class Inputs(Record):
+    """The inputs of a case, which lack those that were nil. They read as an empty value."""
+
+    def __missing__(self, key: str) -> Record:
+        return Record({})
+
+
 class Rows(list[Any]):
     """A JSON list. Its entries are read by iterating over it or by index; scalars go with it."""
 

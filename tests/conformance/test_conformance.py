@@ -192,7 +192,7 @@ def test_an_exception_fails_its_case_and_the_run_goes_on(
 ) -> None:
     assert main([written(tmp_path, {"id": "a", "inputs": {}}, CASE)]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "FAIL a: KeyError: 'terms'",
+        "FAIL a: KeyError: 'sum'",
         "PASS toy/TestAdd/001-two",
         "1 passed case exercises a pure function",
         "1 passed, 1 failed, 0 skipped",

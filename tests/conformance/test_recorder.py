@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from conformance.recorder import convert, matches, recorded, unread, whole
+from conformance.recorder import Inputs, convert, matches, recorded, unread, whole
 
 
 def left(read: Callable[[Any], Any]) -> list[str]:
@@ -53,6 +53,13 @@ def test_the_whole_of_a_record_is_plain_json() -> None:
     plain = whole(recorded({"a": [{"b": 1}]}))
     assert plain == {"a": [{"b": 1}]}
     assert (type(plain), type(plain["a"]), type(plain["a"][0])) == (dict, list, dict)
+
+
+def test_an_input_that_is_absent_reads_as_an_empty_value() -> None:
+    inputs = Inputs({"a": [1]})
+    assert (inputs["nodes"], inputs.get("nodes"), list(inputs["a"])) == ({}, None, [1])
+    assert [*inputs["nodes"], *inputs["nodes"].items()] == []
+    assert list(unread(inputs)) == []
 
 
 @pytest.mark.parametrize(
