@@ -8,6 +8,13 @@ from collections.abc import Iterable
 from kuota.api.quantity import text
 from kuota.engine.reasons import Reason, RejectionCause
 
+_TOPOLOGY = {
+    RejectionCause.NO_TOPOLOGY: "does not support TopologyAwareScheduling",
+    RejectionCause.ONLY_TOPOLOGY: "supports only TopologyAwareScheduling",
+    RejectionCause.TOPOLOGY_NOT_LOADED: "information missing in TAS cache",
+    RejectionCause.TOPOLOGY_LEVEL: "does not contain the requested level",
+}
+
 
 def kueue_texts(reasons: Iterable[Reason]) -> list[str]:
     """The texts of reasons, sorted: their order is not compared."""
@@ -46,7 +53,7 @@ def _text(reason: Reason) -> str:
                 f"could not assign {flavor} flavor since the original workload is assigned: "
                 f"{reason.detail}"
             )
-    return f"{reason.cause} in {flavor}"
+    return f'Flavor "{flavor}" {_TOPOLOGY.get(reason.cause, reason.cause)}'
 
 
 def _go_taint(taint: str) -> str:

@@ -53,7 +53,16 @@ EVERYWHERE = {
     "gates.WorkloadRequestUseMergePatch": (
         "chooses how Kueue's client writes a status; Kuota sends merge patches either way"
     ),
-    "gates.VectorizedResourceRequests": "how Kueue keeps amounts in memory",
+    **{
+        f"gates.{name}": "selects an implementation inside Kueue; docs/migrate.md lists these gates"
+        for name in (
+            "RemoveFinalizersWithStrictPatch",
+            "TASCacheNodeMatchResults",
+            "TASCacheTopologyTree",
+            "TASCachingRemainingResources",
+            "VectorizedResourceRequests",
+        )
+    },
     "expected.**.origin": "how the Go library found a fault; Kueue's tests ignore it too",
 }
 

@@ -136,7 +136,7 @@ def _readiness(given: Json | None, config: LifecycleConfig) -> LifecycleConfig:
     cap = go_seconds(given.get("requeuingBackoffMaxDuration") or "0s")
     return msgspec.structs.replace(
         config,
-        timeout_s=go_seconds(given["timeout"]),
+        timeout_s=go_seconds(given.get("timeout") or "0s"),
         recovery_timeout_s=go_seconds(recovery) if recovery else None,
         backoff_limit=given.get("requeuingBackoffLimitCount"),
         backoff=Backoff(base=given.get("requeuingBackoffBaseSeconds") or 0, cap=int(cap)),

@@ -102,7 +102,8 @@ def class_followed(run: Run) -> None:
     objects = Objects(given)
     value = convert(run.inputs["wpc"], kueue.WorkloadPriorityClass)
     objects.carry_out(priority_updates(value, [StoredWorkload.of(each) for each in given]))
-    same(run.expected["wantWorkloads"], objects.all("Workload"))
+    left = sorted(objects.all("Workload"), key=lambda each: str(each["metadata"]["name"]))
+    same(run.expected["wantWorkloads"], left)
 
 
 @suite("controller/core-TestUpdateCqStatusIfChanged", exercises=Exercise.PATH)

@@ -301,7 +301,8 @@ def _granular_mode(given: Json) -> GranularMode:
 def _same_pod_set(expected: Json, actual: PodSetAssignment) -> None:
     at = f".{actual.name}"
     same(expected["count"], actual.count, f"{at}.count")
-    requests = {name: units(amount, name) for name, amount in expected["requests"].items()}
+    asked = expected.get("requests") or {}
+    requests = {name: units(amount, name) for name, amount in asked.items()}
     same(requests, actual.requests, f"{at}.requests")
     same(_wanted_flavors(expected.get("flavors") or {}), _flavors(actual), f"{at}.flavors")
     status = expected.get("status") or {}

@@ -129,7 +129,7 @@ def workloads_of_check(run: Run) -> None:
 
 def _workloads_with(run: Run, checks: set[str]) -> list[str]:
     workloads = _all(run, "workloads", Workload)
-    return [name for name, each in workloads.items() if checks & set(check_names(each))]
+    return sorted(name for name, each in workloads.items() if checks & set(check_names(each)))
 
 
 def _listed(run: Run, names: Iterable[str]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from conformance import world
 from conformance.case import Json, Run, check, refused, same
+from conformance.jobs import selector
 from conformance.registry import suite
-from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
+from kuota.api.base import Key
 from kuota.api.match import matches
 from kuota.api.quantity import parse
 from kuota.engine.assignment import ScanProgress
@@ -187,22 +188,14 @@ def cluster_queue(run: Run) -> None:
     for obj in world.each(run, "workloadsToDelete"):
         queue.drop(_workload(run, obj).key)
     moved = 0
-    selector = _selector(run.inputs["namespaceSelector"])
+    selected = selector(run.inputs["namespaceSelector"])
     labels = {ns.name: ns.labels for ns in map(world.namespace, run.inputs["namespaces"])}
     if run.inputs["queueInadmissibleWorkloads"]:
-        moved = queue.flush(run.now, lambda ns: matches(selector, labels.get(ns, {})))
+        moved = queue.flush(run.now, lambda ns: matches(selected, labels.get(ns, {})))
     want = run.expected
     same(want.get("wantActiveWorkloads"), _keys(queue, *WAITING), ".wantActiveWorkloads")
     same(want.get("wantInadmissibleWorkloadsRequeued"), moved, ".wantInadmissibleWorkloadsRequeued")
     same(want.get("wantPending"), len(queue), ".wantPending")
-
-
-def _selector(text: str) -> LabelSelector:
-    """A selector of the form "key in (a, b)", the only one that the recorded cases use."""
-    key, _, values = text.partition(" in ")
-    listed = [value.strip() for value in values.strip("() ").split(",")]
-    rule = LabelSelectorRequirement(key=key.strip(), operator="In", values=listed)
-    return LabelSelector(match_expressions=[rule])
 
 
 _NOT_KEPT = "the engine's workloads keep nothing of it"

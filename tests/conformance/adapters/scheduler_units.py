@@ -107,12 +107,12 @@ def held_capacity(run: Run) -> None:
     assignment = WorkloadAssignment(
         pod_sets=(),
         usage=amounts(run.inputs["assignmentUsage"]),
-        mode=AssignmentMode.FIT
-        if run.inputs["assignmentMode"] == "Fit"
-        else AssignmentMode.PREEMPT,
+        mode=next(e for e in AssignmentMode if str(e) == run.inputs["assignmentMode"]),
         height=run.inputs["borrowing"],
     )
-    held = reservable(assignment, node)
+    # Only a head that would have to preempt is limited; `settle` charges others as they are.
+    blocked = assignment.mode is AssignmentMode.PREEMPT
+    held = reservable(assignment, node) if blocked else assignment.usage
     same(run.expected["wantReserved"], {str(c): a for c, a in held.items()}, "reserved")
 
 
@@ -140,16 +140,16 @@ def requeueing(run: Run) -> None:
         engine.apply_decision(pending, admit, run.now)
         engine.apply(AdmissionFailed(key=pending.key), run.now)
     else:
-        gated = given["status"] == "preemptionGated"
-        # Upstream calls any outcome after nomination without a reason of its own a lost race.
+        gated, requeue = given["status"] == "preemptionGated", RequeueReason(given["requeueReason"])
+        if given["status"] and requeue is RequeueReason.GENERIC:
+            # Kueue calls any outcome after nomination without a reason of its own a lost race.
+            requeue = RequeueReason.FAILED_AFTER_NOMINATION
         wait = Wait(
             workload=pending.workload,
-            cluster_queue="cq",
+            cluster_queue=pending.cluster_queue,
             reason=WaitReason(given["quotaReservedReason"]),
             why=WaitCause.GATED if gated else WaitCause.NO_FIT,
-            requeue=RequeueReason.FAILED_AFTER_NOMINATION
-            if gated
-            else RequeueReason(given["requeueReason"]),
+            requeue=requeue,
         )
         engine.apply_decision(pending, wait, run.now)
         cluster.write(wait)

@@ -8,6 +8,7 @@ import re
 from conformance.case import Difference, Json, Run, same
 from conformance.recorder import convert, whole
 from conformance.registry import suite
+from conformance.world import gates_of
 from kuota.api import core
 from kuota.api.gates import Gate
 from kuota.api.topology_codec import AssignedDomain as Placed
@@ -22,11 +23,6 @@ from kuota.engine.topology.placement_failure import PlacementFailure, PlacementF
 from kuota.engine.topology.workload import place, replace_node
 
 FLAVOR = "flavor"
-_OFF = {
-    Gate.TASBalancedPlacement,
-    Gate.TASRespectNodeAffinityPreferred,
-    Gate.ElasticJobsViaWorkloadSlicesWithTAS,
-}
 _HEARTBEATS = "a time of the node's condition, which placement does not read"
 _IGNORES = {
     "inputs.nodes.*.apiVersion": "the type of the object",
@@ -73,14 +69,11 @@ def cluster(inputs: Json) -> ClusterCapacity:
 
 
 def _placer(run: Run, made: ClusterCapacity) -> Placer:
-    def on(gate: Gate) -> bool:
-        return bool(run.gates.get(gate.name, gate not in _OFF))
-
     assumed = {
         tuple(key.split(",")): dict(whole(amounts))
         for key, amounts in (run.inputs.get("aggregatedDomainUsages") or {}).items()
     }
-    return Placer(made.flavors[FLAVOR], on, assumed=assumed)
+    return Placer(made.flavors[FLAVOR], gates_of(run).on, assumed=assumed)
 
 
 def _request(pod_set: Json) -> PodsToPlace:
@@ -106,17 +99,16 @@ def _request(pod_set: Json) -> PodsToPlace:
 
 def _outcome(run: Run, requests: list[PodsToPlace]) -> Outcome:
     placer = _placer(run, cluster(run.inputs))
-    workload = run.inputs.get("workload")
-    if not workload:
+    obj = convert(run.inputs["workload"], Workload)
+    if not obj.status.unhealthy_nodes:
         return place(placer, requests)
-    obj = convert(workload, Workload)
     admission = obj.status.admission
     existing = {
         each.name: read(each.topology_assignment)
         for each in (admission.pod_set_assignments if admission else None) or ()
         if each.topology_assignment is not None
     }
-    failed = (obj.status.unhealthy_nodes or [])[0].name
+    failed = obj.status.unhealthy_nodes[0].name
     fixed = placer.on(Gate.SkipReassignmentForPodOwnedWorkloads) and owned_by_pod(obj)
     return replace_node(placer, requests, existing, failed, movable=not fixed)
 
@@ -162,6 +154,9 @@ def _compare(wanted: Json, actual: LeafAssignment | PlacementFailure | None) -> 
 
 
 _CAUSES = {
+    r"invalid (?:podSetUpdate|(?:affinity )?node selectors|preferred node affinity terms)\b.*": (
+        PlacementFailureCause.INVALID_CONSTRAINTS
+    ),
     r"topology level not specified": PlacementFailureCause.NO_LEVEL_REQUESTED,
     r"no requested topology level: (?P<level>\S+)": PlacementFailureCause.UNKNOWN_LEVEL,
     r"no requested topology level for slices: (?P<level>\S+)": (
