@@ -238,6 +238,21 @@ def test_an_outcome_after_nomination_without_a_reason_returns_to_the_heap() -> N
     assert ("PASS", "") == verdict("scheduler/TestRequeueAndUpdate", inputs, expected)
 
 
+def test_a_fault_that_kueue_reports_for_all_jobs_and_for_pods_is_one_fault() -> None:
+    config = {
+        "integrations": {"frameworks": ["pod"]},
+        "managedJobsNamespaceSelector": {"matchLabels": {"dep": "b"}, "matchExpressions": [{}]},
+    }
+    at = "managedJobsNamespaceSelector.matchExpressions[0]"
+    faults = [
+        {"type": "FieldValueInvalid", "field": f"{at}.operator"},
+        {"type": "FieldValueInvalid", "field": f"{at}.key"},
+    ]
+    suite = "config/config-TestValidate"
+    assert ("PASS", "") == verdict(suite, {"cfg": config}, {"wantErr": 2 * faults})
+    assert "FAIL" == verdict(suite, {"cfg": config}, {"wantErr": 2 * faults[:1]})[0]
+
+
 def test_gates_without_effect_in_kuota_need_not_be_read() -> None:
     path = Path(__file__).parents[2] / "docs" / "migrate.md"
     listed = path.read_text(encoding="utf-8").partition("gates without effect:")[2]
