@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kuota.api import topology_codec
 from kuota.api.base import Json
 from kuota.api.convert import convert
 from kuota.api.kueue import KINDS
@@ -257,3 +258,16 @@ def test_an_assignment_in_no_known_form_is_kept(assignment: Json) -> None:
 def test_a_version_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="v1beta1 and v1beta2"):
         convert(old("Workload"), "v1")
+
+
+def test_repetitions_of_one_domain_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology_codec, "MOST_EXPANDED", 3)
+    repeated = {
+        "domainCount": 2**31 - 1,
+        "valuesPerLevel": [{"universal": "n-1"}],
+        "podCounts": {"universal": 1},
+    }
+    stored = {"levels": ["kubernetes.io/hostname"], "slices": [repeated, repeated]}
+    found = convert(new("Workload", status=workload_assignment(stored)), "v1beta1")
+    (assignment,) = found["status"]["admission"]["podSetAssignments"]
+    assert 3 * [{"values": ["n-1"], "count": 1}] == assignment["topologyAssignment"]["domains"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby, repeat
+from itertools import chain, groupby, islice, repeat
 from typing import TypeVar
 
 import msgspec
@@ -32,6 +32,8 @@ from .workload import (
 HOSTNAME = "kubernetes.io/hostname"
 MAX_DOMAINS = 100_000
 MAX_SLICES = 1000
+MOST_EXPANDED = 500_000
+"""More domains than an object can list: only repetitions of one domain can exceed this number."""
 
 _T = TypeVar("_T")
 
@@ -44,8 +46,12 @@ class AssignedDomain(msgspec.Struct, frozen=True, gc=False):
 
 
 def expand(assignment: TopologyAssignment) -> list[AssignedDomain]:
-    """Return every domain in stored order. A slice ends early if a column is too short."""
-    return [domain for part in assignment.slices or () for domain in _domains(part)]
+    """Return the domains in stored order, at most `MOST_EXPANDED`.
+
+    A slice ends early if a column is too short.
+    """
+    every = chain.from_iterable(map(_domains, assignment.slices or ()))
+    return list(islice(every, MOST_EXPANDED))
 
 
 def _domains(part: TopologySlice) -> Iterator[AssignedDomain]:
