@@ -58,7 +58,11 @@ def rules_of(run: Run) -> LifecycleConfig:
     Without options nobody waits for pods, and no namespace is left out.
     """
     given = run.inputs.get("reconcilerOptions") or {}
-    retention = (given.get("workloadRetentionPolicy") or {}).get("afterDeactivatedByKueue")
+    retention = given.get("workloadRetentionPolicy") or {}
+    finished, deactivated = (
+        go_seconds(retention[name]) if retention.get(name) else None
+        for name in ("afterFinished", "afterDeactivatedByKueue")
+    )
     return LifecycleConfig(
         gates=gates_of(run),
         timeout_s=300.0 if given.get("waitForPodsReady") else None,
@@ -66,7 +70,8 @@ def rules_of(run: Run) -> LifecycleConfig:
         namespaces=selector(given.get("managedJobsNamespaceSelector")),
         labels_to_copy=tuple(given.get("labelKeysToCopy") or ()),
         annotations_to_copy=_annotations(given, gates_of(run)),
-        retain_deactivated_s=go_seconds(retention) if retention else None,
+        retain_finished_s=finished,
+        retain_deactivated_s=deactivated,
     )
 
 

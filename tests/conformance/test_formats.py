@@ -11,6 +11,7 @@ import pytest
 from conformance.__main__ import judge
 from conformance.case import Case, Json
 from conformance.failing_api import FailingApi
+from conformance.jobs import rules_of
 from conformance.registry import load_adapters
 from conformance.skips import Skips
 from control.virtual import VirtualClock, played
@@ -251,6 +252,30 @@ def test_a_fault_that_kueue_reports_for_all_jobs_and_for_pods_is_one_fault() -> 
     suite = "config/config-TestValidate"
     assert ("PASS", "") == verdict(suite, {"cfg": config}, {"wantErr": 2 * faults})
     assert "FAIL" == verdict(suite, {"cfg": config}, {"wantErr": 2 * faults[:1]})[0]
+
+
+def test_all_retention_policies_of_a_reconciler_are_read() -> None:
+    policy = {"afterFinished": "1m0s", "afterDeactivatedByKueue": "0s"}
+    record = {"inputs": {"reconcilerOptions": {"workloadRetentionPolicy": policy}}}
+    (run,) = Case("own", "jobs/job-TestReconciler", record).runs()
+    rules = rules_of(run)
+    assert (60.0, 0.0) == (rules.retain_finished_s, rules.retain_deactivated_s)
+    assert [] == list(run.unread())
+
+
+def test_resource_slices_are_among_the_objects_of_the_api() -> None:
+    finished = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": ""}
+    inputs = {
+        "workload": workload("w", conditions=[finished | {"lastTransitionTime": NOW}]),
+        "apiObjects": [{"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": {}}],
+        "shouldDeleteCQ": False,
+        "shouldDeleteLQ": False,
+    }
+    names = ("wantDRAResourceTotal", "wantError", "wantErrorMsg", "wantEvents")
+    expected = dict.fromkeys((*names, "wantWorkload", "wantWorkloadsInQueue"))
+    result = {"requeue": False, "requeueAfter": "0s"}
+    found = verdict("controller/core-TestReconcileDRA", inputs, expected | {"wantResult": result})
+    assert ("PASS", "") == found
 
 
 def test_gates_without_effect_in_kuota_need_not_be_read() -> None:

@@ -31,6 +31,7 @@ from kuota.bridge.lifecycle_checks import listed_checks, synced_checks
 from kuota.bridge.lifecycle_reserved import not_ready
 from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadPassInput
 from kuota.bridge.queue_status import cluster_queue_patch, wanted_finalizers
+from kuota.control.device_selectors import compile_selector
 from kuota.engine import model
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
@@ -188,6 +189,8 @@ def _devices(objects: Iterable[Json]) -> Devices:
             for each in objects
             if each["kind"] == "ResourceClaimTemplate"
         },
+        slices=tuple(each for each in objects if each["kind"] == "ResourceSlice"),
+        compile_selector=compile_selector,
     )
 
 
@@ -210,6 +213,7 @@ _READ = {
     "Job",
     "ResourceClaim",
     "ResourceClaimTemplate",
+    "ResourceSlice",
     "DeviceClass",
 }
 

@@ -88,8 +88,8 @@ def failing_pass(run: Run) -> None:
     """A pass over a Workload whose writes fail: it changes nothing, and is tried again."""
     workload, objects = whole(run.inputs["workload"]), whole(run.inputs["apiObjects"])
     name = workload["metadata"]["name"]
-    retention = whole(run.inputs["reconcilerOpts"])["workloadRetention"]["afterFinished"]
-    config = {"objectRetentionPolicies": {"workloads": {"afterFinished": retention}}}
+    retention = whole(run.inputs["reconcilerOpts"]).get("workloadRetention")
+    config = {"objectRetentionPolicies": {"workloads": retention}} if retention else {}
 
     def look(api: FailingApi, system: System) -> tuple[Json, list[Json], int]:
         left = api.find(WORKLOADS, name, workload["metadata"]["namespace"]) or {}
