@@ -129,20 +129,22 @@ def template_object(
 
 def _with_requests(template: Json) -> Json:
     """Return the template with limits as requests where requests are missing."""
-    spec = dict(child(template, "spec"))
+    spec = _requesting(child(template, "spec"))
     for field in ("initContainers", "containers"):
         if elements(spec.get(field)):
-            spec[field] = [_requesting(each) for each in containers({"spec": {field: spec[field]}})]
+            listed = containers({"spec": {field: spec[field]}})
+            spec = spec | {field: [_requesting(each) for each in listed]}
     return template | {"spec": spec}
 
 
-def _requesting(container: Json) -> Json:
-    resources = child(container, "resources")
+def _requesting(owner: Json) -> Json:
+    """Return a container, or the spec of a pod, with its limits as missing requests."""
+    resources = child(owner, "resources")
     limits = mapping(resources.get("limits"))
     if not limits:
-        return container
+        return owner
     requests = {**limits, **mapping(resources.get("requests"))}
-    return container | {"resources": resources | {"requests": requests}}
+    return owner | {"resources": resources | {"requests": requests}}
 
 
 def is_synced(request: Json, config: ProvisioningRequestConfigSpec, workload: Json) -> bool:
