@@ -14,7 +14,9 @@ from cli.cluster import Cluster, condition, job, workload
 from kuota.api.base import Json, Key
 from kuota.api.worker_role import MANAGERS
 from kuota.cli import cluster as command
+from kuota.cli import session
 from kuota.control.checks.multikueue.kubeconfig import accepted
+from kuota.kube.client import Client
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -22,6 +24,7 @@ from kuota.kube.resources import (
     MULTI_KUEUE_CONFIGS,
     SECRETS,
     WORKLOADS,
+    Resource,
 )
 from kuota.server.auth import AccessAttributes, Roles
 from kuota.server.requests import User
@@ -106,6 +109,29 @@ def test_adding_a_cluster_again_replaces_its_kubeconfig_and_reports_its_state(
     assert accepted(stored(cluster)).user.token.reveal() == "another"
     report(cluster, "near", holds=False, message="the credentials may have expired")
     assert "not connected: the credentials may have expired" in cluster.kuota(*add, code=1)
+
+
+def test_the_state_after_a_replaced_kubeconfig_is_not_that_of_the_old_one(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = worker_file(tmp_path, cluster.port)
+    add = ("cluster", "add", "near", "--kubeconfig", str(file))
+    cluster.kuota(*add, code=1)
+    report(cluster, "near", holds=False, message="the credentials may have expired")
+    worker_file(tmp_path, cluster.port, token="another")
+    until = session.until
+
+    async def manager_reports(client: Client, resource: Resource, key: Key, done: Any) -> Any:
+        """Connect once the command waits for it."""
+        found = await client.get(resource, key)
+        if done(found):
+            return found
+        body: Json = {"status": {"conditions": [condition("Active")]}}
+        await client.patch(resource, key, body, subresource="status")
+        return await until(client, resource, key, done)
+
+    monkeypatch.setattr(session, "until", manager_reports)
+    assert "near: connected" in cluster.kuota(*add)
 
 
 @pytest.mark.parametrize(

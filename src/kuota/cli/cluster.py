@@ -26,6 +26,8 @@ from .connect import FAILED, Choice, Failed, conduct
 from .groups import CommandGroup
 
 if TYPE_CHECKING:
+    from kuota.view.clusters import ClusterRow
+
     from .session import Session
 
 WAIT_S = 20.0
@@ -85,25 +87,43 @@ def add(name: str, file: Path, worker_context: str, manager: str, context: str, 
         raise Failed(f"{file} cannot be used: {error}") from None
 
     async def work(session: Session) -> int:
+        outdated = await _outdated(session, name, content, space)
         await _store(session, name, content, space)
         click.echo(f"multikueuecluster.kueue.x-k8s.io/{name} stored")
-        return await _outcome(session, name)
+        return await _outcome(session, name, outdated)
 
     conduct(Choice(manager, context), work)
 
 
-async def _store(session: Session, name: str, content: str, space: str) -> None:
-    """Write the Secret, then the MultiKueueCluster."""
+async def _outdated(session: Session, name: str, content: str, space: str) -> ClusterRow | None:
+    """Return the state that another kubeconfig than this one has led to; None if there is none."""
+    from kuota.view.clusters import cluster_row
+
+    secret: Json = {}
+    try:
+        cluster = await session.client.get(MULTI_KUEUE_CLUSTERS, Key("", name))
+        with suppress(NotFound):
+            secret = await session.client.get(SECRETS, Key(space, secret_of(name)))
+    except NotFound:
+        return None
+    return None if secret.get("data") == _data(content) else cluster_row(cluster, (), None)
+
+
+def _data(content: str) -> Json:
     import base64
 
+    return {"kubeconfig": base64.b64encode(content.encode()).decode()}
+
+
+async def _store(session: Session, name: str, content: str, space: str) -> None:
+    """Write the Secret, then the MultiKueueCluster."""
     client, secret = session.client, secret_of(name)
     try:
         space_object: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
         await client.create(NAMESPACES, space_object)
     except AlreadyExists:
         pass
-    data = {"kubeconfig": base64.b64encode(content.encode()).decode()}
-    meta = {"namespace": space, "name": secret}
+    data, meta = _data(content), {"namespace": space, "name": secret}
     found: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}
     try:
         await client.create(SECRETS, found)
@@ -128,23 +148,29 @@ def secret_of(name: str) -> str:
     return f"{name}-kubeconfig"
 
 
-async def _outcome(session: Session, name: str) -> int:
-    """Wait for the condition of the cluster and report it."""
+async def _outcome(session: Session, name: str, outdated: ClusterRow | None) -> int:
+    """Wait for the condition of the cluster and report it.
+
+    It is `outdated` until the manager has used the new kubeconfig. If the manager is connected as
+    before, the condition does not change.
+    """
     from kuota.view.clusters import cluster_row
 
     from .session import until
 
     def reported(obj: Json | None) -> bool:
-        return obj is not None and cluster_row(obj, (), None).state != "unknown"
+        row = cluster_row(obj, (), None) if obj is not None else None
+        return row is not None and row.state != "unknown" and row != outdated
 
-    try:
+    row = outdated
+    with suppress(TimeoutError):
         async with asyncio.timeout(WAIT_S):
             found = await until(session.client, MULTI_KUEUE_CLUSTERS, Key("", name), reported)
-    except TimeoutError:
+        assert found is not None
+        row = cluster_row(found, (), None)
+    if row is None or row.state == "unknown":
         click.echo(f"no manager has connected to it within {WAIT_S:.0f} s; is one running?")
         return FAILED
-    assert found is not None
-    row = cluster_row(found, (), None)
     click.echo(f"{name}: {row.state}{': ' if row.message else ''}{row.message}")
     return 0 if row.state == "connected" else FAILED
 
