@@ -77,7 +77,7 @@ def _counting_on(local: Json, remote: Json) -> Json:
     """Return the status of the copy with counters that do not decrease.
 
     They would after the second copy of a Job has replaced the first one, and the API server rejects
-    that. So they count the pods of all copies.
+    that. So a counter shows the largest value of any copy.
     """
     kept = {
         field: before
