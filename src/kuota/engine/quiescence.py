@@ -62,8 +62,10 @@ class QuiescentTrees:
         """
         placing = self._state.domains.placing()
         quiescent = placing & self._queues.quiescent.keys()
+        if not quiescent:
+            return
         heads = {name for name in self._queues.ready if self._state.is_schedulable(name)}
-        if quiescent and not placing.isdisjoint(dirty | heads):
+        if not placing.isdisjoint(dirty | heads):
             self._wake(quiescent)
 
     def _wake(self, dirty: set[str]) -> None:
