@@ -292,9 +292,12 @@ class System:
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
         passes = self.instrument("job", reconciler.reconcile)
         async with asyncio.TaskGroup() as group:
-            for kind in self.cache.job_caches.kinds():
-                group.create_task(self._add_known(kind, reconciler))
-            group.create_task(serve(self._jobs, passes, JOB_WORKERS, self._stuck_job))
+            kinds = self.cache.job_caches.kinds()
+            waiting = [group.create_task(self._add_known(each, reconciler)) for each in kinds]
+            await serve(self._jobs, passes, JOB_WORKERS, self._stuck_job)
+            for each in waiting:
+                # The server may never serve this kind.
+                each.cancel()
 
     async def _add_known(self, kind: GroupKind, reconciler: JobReconciler) -> None:
         """Reconcile the jobs of all Workloads once the jobs of this kind are known.
