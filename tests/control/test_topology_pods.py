@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+
+import pytest
 
 from control.objects import condition
 from control.racks import GATE, HOST, furnish, gang, node
@@ -11,6 +14,7 @@ from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.control.observer import attach_observer
 from kuota.control.parts import ALL, Part
+from kuota.failures import Fatal, cause
 from kuota.kube.errors import ServerError
 from kuota.kube.resources import JOBS, NODES, PODS, WORKLOADS
 
@@ -80,6 +84,28 @@ def test_pods_are_sent_to_the_nodes_of_their_ranks() -> None:
             await stage.api.apply(_pod(stage, "gang", f"p{index}", index))
             await stage.rest()
             assert ["n1", "n2"][index // 2] == _host(stage, f"p{index}")
+
+    run_scene(scene)
+
+
+def test_a_failed_write_does_not_hide_an_observer_that_fails_at_the_same_time() -> None:
+    def broken(old: Json | None, new: Json | None) -> None:
+        if old is not None and new is not None and new["metadata"]["name"] == "p1":
+            raise ValueError("a bug")
+
+    async def scene(stage: Stage) -> None:
+        await furnish(stage, node("n1", "r1"))
+        await stage.api.apply(_indexed("gang", 2))
+        await stage.rest()
+        stage.system.cache.pods.observe(broken)
+        stage.api.refuse["patch", "Pod"] = [ServerError(500, "InternalError", "not now")]
+        await stage.api.apply(*(_pod(stage, "gang", f"p{index}", index) for index in range(2)))
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await asyncio.wait_for(asyncio.shield(stage.running), 60)
+        assert isinstance(cause(caught.value), Fatal)
+        stage.start()
+        await stage.rest()
+        assert ["n1", "n1"] == [_host(stage, f"p{index}") for index in range(2)]
 
     run_scene(scene)
 

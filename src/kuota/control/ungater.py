@@ -97,22 +97,26 @@ class Ungater:
 
     async def _send(self, chain: Key, found: list[GateRemoval]) -> None:
         """Patch the pods. All of them are tried; the first failure is raised."""
-        failures: list[BaseException] = []
+        failures: list[Exception] = []
         for start in range(0, len(found), CONCURRENT):
             some = found[start : start + CONCURRENT]
-            results = await asyncio.gather(
-                *(self._patch(chain, each) for each in some), return_exceptions=True
-            )
+            results = await asyncio.gather(*(self._patch(chain, each) for each in some))
             failures += [each for each in results if each is not None]
         if failures:
             raise failures[0]
 
-    async def _patch(self, chain: Key, release: GateRemoval) -> None:
+    async def _patch(self, chain: Key, release: GateRemoval) -> Exception | None:
+        """Patch a pod, and return why that failed. What ends the process is raised at once."""
         key = release.pod.key
         self._unknown.setdefault(chain, set()).add(key)
-        with contextlib.suppress(NotFound):
+        try:
             self._pods.wrote(await self._client.patch(PODS, key, release.patch))
+        except NotFound:
+            pass
+        except Exception as error:
+            return error
         self._known(chain, key)
+        return None
 
     async def _read_again(self, chain: Key) -> None:
         """Read the pods whose last write may or may not have been stored. Raises KubeError."""
