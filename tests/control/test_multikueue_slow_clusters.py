@@ -13,6 +13,7 @@ from control.objects import condition
 from control.virtual import played
 from kuota.api.base import Key
 from kuota.control.checks.multikueue.remote_requests import AT_ONCE, PATIENCE_S, RemoteRequests
+from kuota.failures import Fatal, cause
 from kuota.kube.errors import Unreachable
 from kuota.kube.resources import JOBS
 
@@ -85,18 +86,42 @@ def test_a_request_that_takes_longer_continues_and_causes_another_pass(fails: bo
             if fails:
                 raise Unreachable("no response")
 
-        first = await requests.run(KEY, {"slow": slow}, done.append)
-        assert not first.failed
-        assert {"slow"} == first.busy
-        second = await requests.run(KEY, {"slow": slow}, done.append)
-        assert {"slow"} == second.busy, "nothing is sent to it before the first request has ended"
-        assert ([], []) == (ended, done)
-        await asyncio.sleep(PATIENCE_S * 4)
-        assert [KEY] == ended
-        assert ([] if fails else ["slow"]) == done
-        third = await requests.run(KEY, {}, done.append)
-        assert (["slow"] if fails else []) == list(third.failed)
-        assert not requests.busy(KEY)
+        async with asyncio.TaskGroup() as requests.group:
+            first = await requests.run(KEY, {"slow": slow}, done.append)
+            assert not first.failed
+            assert {"slow"} == first.busy
+            second = await requests.run(KEY, {"slow": slow}, done.append)
+            assert {"slow"} == second.busy, "nothing is sent before the first request has ended"
+            assert ([], []) == (ended, done)
+            await asyncio.sleep(PATIENCE_S * 4)
+            assert [KEY] == ended
+            assert ([] if fails else ["slow"]) == done
+            third = await requests.run(KEY, {}, done.append)
+            assert (["slow"] if fails else []) == list(third.failed)
+            assert not requests.busy(KEY)
+
+    played(story())
+
+
+def test_a_late_request_that_must_end_the_process_is_not_forgotten_by_the_next_pass() -> None:
+    async def story() -> None:
+        async def broken() -> None:
+            await asyncio.sleep(PATIENCE_S * 2)
+            raise Fatal("an observer failed")
+
+        async def good() -> None:
+            await asyncio.sleep(0)
+
+        async def passes() -> None:
+            requests = RemoteRequests(lambda key: None)
+            async with asyncio.TaskGroup() as requests.group:
+                await requests.run(KEY, {"slow": broken}, lambda _: None)
+                await asyncio.sleep(PATIENCE_S * 2)
+                await requests.run(KEY, {"slow": good}, lambda _: None)
+
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await passes()
+        assert isinstance(cause(caught.value), Fatal)
 
     played(story())
 
@@ -114,8 +139,8 @@ def test_a_cluster_gets_a_limited_number_of_requests_at_a_time() -> None:
 
         requests = RemoteRequests(lambda key: None)
         keys = [Key("team", str(number)) for number in range(3 * AT_ONCE)]
-        await asyncio.gather(*(requests.run(key, {"a": slow}, lambda _: None) for key in keys))
-        await requests.finish()
+        async with asyncio.TaskGroup() as requests.group:
+            await asyncio.gather(*(requests.run(key, {"a": slow}, lambda _: None) for key in keys))
         assert AT_ONCE == most
 
     played(story())

@@ -8,6 +8,7 @@ incremental dispatcher is kept in memory: after a restart, every pass continues 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -94,12 +95,9 @@ class Dispatcher:
             informer.observe(partial(self._job, kind))
 
     async def run(self, instrument: Instrument) -> None:
-        """Reconcile until closed."""
-        try:
+        """Reconcile until closed, and return when all requests to clusters have ended."""
+        async with asyncio.TaskGroup() as self._requests.group:
             await serve(self.queue, instrument(CONTROLLER, self.reconcile), WORKERS, self._stuck)
-            await self._requests.finish()
-        finally:
-            await self._requests.cancel()
 
     async def reconcile(self, key: Key) -> float | None:
         """Run one pass over a Workload. Returns the seconds until the next one, if any.

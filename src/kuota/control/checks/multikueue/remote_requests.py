@@ -33,13 +33,18 @@ class RemoteResults(NamedTuple):
 
 
 class RemoteRequests:
-    """The requests in progress. `ended` is called with a Workload whose requests took longer."""
+    """The requests in progress, as tasks of `group`, which must be set before the first one.
+
+    `ended` is called with a Workload whose requests took longer. A request that raises an Exception
+    has failed. Anything else that it raises, such as `Fatal`, ends the group.
+    """
 
     def __init__(self, ended: Callable[[Key], None]) -> None:
+        self.group: asyncio.TaskGroup | None = None
         self._ended = ended
-        self._running: dict[tuple[Key, str], asyncio.Task[None]] = {}
-        self._late: dict[Key, dict[str, BaseException]] = {}
-        self._turns: dict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, AT_ONCE))
+        self._running: dict[tuple[Key, str], asyncio.Task[Exception | None]] = {}
+        self._late: dict[Key, dict[str, Exception]] = {}
+        self._slots: dict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, AT_ONCE))
 
     async def run(
         self, key: Key, calls: Mapping[str, Call], done: Callable[[str], None]
@@ -49,7 +54,8 @@ class RemoteRequests:
         `done` is called with each cluster whose call succeeds, at once or later. Failures of
         earlier calls that ended since the last pass are returned as well.
         """
-        late, begun, busy = self._late.pop(key, {}), dict[str, asyncio.Task[None]](), set[str]()
+        late, busy = self._late.pop(key, {}), set[str]()
+        begun: dict[str, asyncio.Task[Exception | None]] = {}
         for name, call in calls.items():
             if (key, name) in self._running:
                 busy.add(name)
@@ -57,14 +63,14 @@ class RemoteRequests:
                 begun[name] = self._begin(key, name, call, done)
         if begun:
             await asyncio.wait(begun.values(), timeout=PATIENCE_S)
-        found = {name: why for name, why in late.items() if name not in calls}
+        failed = {name: why for name, why in late.items() if name not in calls}
         for name, task in begun.items():
             if not task.done():
                 busy.add(name)
                 task.add_done_callback(partial(self._ended_late, key, name))
-            elif (why := _failure(task)) is not None:
-                found[name] = why
-        return RemoteResults({name: _expected(why) for name, why in found.items()}, frozenset(busy))
+            elif (why := task.result()) is not None:
+                failed[name] = why
+        return RemoteResults(failed, frozenset(busy))
 
     def busy(self, key: Key) -> bool:
         """Whether a request about a Workload has not ended."""
@@ -74,46 +80,28 @@ class RemoteRequests:
         """Forget how earlier requests about a Workload ended."""
         self._late.pop(key, None)
 
-    async def finish(self) -> None:
-        """Return when all requests have ended."""
-        if self._running:
-            await asyncio.wait(list(self._running.values()))
-
-    async def cancel(self) -> None:
-        """Cancel the requests that have not ended."""
-        tasks = list(self._running.values())
-        for each in tasks:
-            each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
     def _begin(
         self, key: Key, name: str, call: Call, done: Callable[[str], None]
-    ) -> asyncio.Task[None]:
-        async def turn() -> None:
-            async with self._turns[name]:
-                await call()
-            done(name)
+    ) -> asyncio.Task[Exception | None]:
+        async def attempt() -> Exception | None:
+            try:
+                async with self._slots[name]:
+                    await call()
+                done(name)
+            except Exception as error:
+                return error
+            return None
 
-        task = asyncio.get_running_loop().create_task(turn())
+        assert self.group is not None, "requests are sent only while the dispatcher runs"
+        task = self.group.create_task(attempt())
         self._running[key, name] = task
         task.add_done_callback(lambda _: self._running.pop((key, name), None))
         return task
 
-    def _ended_late(self, key: Key, name: str, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            return
-        why = _failure(task)
+    def _ended_late(self, key: Key, name: str, task: asyncio.Task[Exception | None]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            return  # The group ends.
+        why = task.result()
         if why is not None:
             self._late.setdefault(key, {})[name] = why
         self._ended(key)
-
-
-def _failure(task: asyncio.Task[None]) -> BaseException | None:
-    return asyncio.CancelledError() if task.cancelled() else task.exception()
-
-
-def _expected(error: BaseException) -> Exception:
-    """Return the error. One that must end the process is raised."""
-    if not isinstance(error, Exception):
-        raise error
-    return error
