@@ -79,10 +79,9 @@ class FakeApi(Client):
             else:
                 await self.create(resource, obj)
 
-    def store_unvalidated(self, resource: Resource, name: str, spec: Json) -> None:
-        """Store a spec that no rule would let in."""
-        key = Key("", name)
-        self._store(resource, key, self._existing(resource, key) | {"spec": spec}, "MODIFIED")
+    def store_unvalidated(self, resource: Resource, key: Key, fields: Json) -> None:
+        """Replace fields of an object by ones that no rule would let in."""
+        self._store(resource, key, self._existing(resource, key) | fields, "MODIFIED")
 
     def versions(self, resource: Resource, name: str) -> int:
         """How often an object was written."""

@@ -9,6 +9,7 @@ import pytest
 
 from control.objects import flavor, job, local_queue, priority_class, queue
 from control.stage import Stage, run_scene
+from kuota.api.base import Key
 from kuota.kube.errors import Conflict, Invalid, ServerError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, key_of
 
@@ -137,7 +138,7 @@ def test_an_unvalidated_object_gets_an_event_and_does_not_affect_others() -> Non
         quota = bad["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
         await stage.api.apply(bad)
         quota["nominalQuota"] = "many"
-        stage.api.store_unvalidated(CLUSTER_QUEUES, "bad", bad["spec"])
+        stage.api.store_unvalidated(CLUSTER_QUEUES, Key("", "bad"), {"spec": bad["spec"]})
         await stage.api.apply(job("a"))
         await stage.rest()
         assert not stage.suspended("a")

@@ -248,8 +248,12 @@ def test_what_is_left_over_in_a_worker_is_deleted_at_the_interval() -> None:
         await fleet.api.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}
         )
-        for each in (copy_of("kept"), copy_of("gone"), copy_of("foreign", "other"), other):
-            await fleet.worker.create(WORKLOADS, each)
+        stale = (copy_of("gone"), copy_of("malformed"))
+        for each in (copy_of("kept"), *stale, copy_of("foreign", "other"), other):
+            made = await fleet.worker.create(WORKLOADS, each)
+            if made["metadata"]["name"] == "malformed":
+                unnamed = {"metadata": made["metadata"] | {"ownerReferences": [{"kind": "Job"}]}}
+                fleet.worker.store_unvalidated(WORKLOADS, Key("team", "malformed"), unnamed)
         await fleet.rest(70)
         left = [each["metadata"]["name"] for each in fleet.worker.all(WORKLOADS)]
         assert ["kept", "foreign", "of-another-manager"] == left

@@ -159,7 +159,7 @@ def test_a_queue_that_cannot_be_understood_says_so_and_the_others_go_on(
         await stage.api.apply(queue("bad", 4), local_queue("broken", "bad"))
         await stage.api.apply(job("runs", "4", queue="broken"))
         await stage.rest()
-        stage.api.store_unvalidated(kinds.CLUSTER_QUEUES, "bad", spec)
+        stage.api.store_unvalidated(kinds.CLUSTER_QUEUES, Key("", "bad"), {"spec": spec})
         await stage.api.apply(job("waits", "1", queue="broken"), job("good", "4"))
         await stage.rest(30)
         assert stage.says("good", "Admitted") == "True/Admitted"
@@ -169,7 +169,8 @@ def test_a_queue_that_cannot_be_understood_says_so_and_the_others_go_on(
         assert (status, reason) == ("False", "InvalidSpec")
         assert fault in message
         assert stage.get(kinds.CLUSTER_QUEUES, "bad")["status"]["admittedWorkloads"] == 1
-        stage.api.store_unvalidated(kinds.CLUSTER_QUEUES, "bad", queue("bad", 5)["spec"])
+        good = {"spec": queue("bad", 5)["spec"]}
+        stage.api.store_unvalidated(kinds.CLUSTER_QUEUES, Key("", "bad"), good)
         await stage.rest(30)
         assert stage.says("waits", "Admitted") == "True/Admitted"
         assert _active(stage.get(kinds.CLUSTER_QUEUES, "bad"))[0] == "True"

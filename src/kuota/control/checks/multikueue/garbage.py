@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kuota.api.base import Json, Key
-from kuota.api.rules.report import elements, mapping, text
+from kuota.api.owners import owners
+from kuota.api.rules.report import mapping, text
 from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
 from kuota.bridge.jobs.ancestor import GroupKind, group_kind
 
@@ -46,18 +47,12 @@ def left_over(
         kept = local(key)
         if kept is not None and not kept["metadata"].get("deletionTimestamp"):
             continue
-        for kind, owner_key in owners(copy):
+        for each in owners(copy):
+            kind, owner_key = group_kind(each), Key(key.namespace, text(each.get("name")))
             owner = find(kind, owner_key)
             if owner is not None and _has_origin(owner, origin):
                 yield LeftoverObject(kind, owner_key, text(owner["metadata"].get("uid")))
         yield LeftoverObject(WORKLOAD, key, text(meta.get("uid")))
-
-
-def owners(copy: Json) -> Iterator[tuple[GroupKind, Key]]:
-    """Yield the kinds and keys of the owners of an object."""
-    meta = copy["metadata"]
-    for each in elements(meta.get("ownerReferences")):
-        yield group_kind(each), Key(meta.get("namespace") or "", text(each["name"]))
 
 
 def _has_origin(obj: Json, origin: str) -> bool:
