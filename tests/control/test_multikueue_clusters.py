@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from control.stage import Stage
 from control.test_multikueue_kubeconfig import CANARY, kubeconfig
 from control.virtual import VirtualClock, played
 from control.worker_connections import LOST, Worker
+from kuota import failures
 from kuota.api.base import Json, Key
 from kuota.control.system import System
 from kuota.kube.client import Client
@@ -257,6 +259,29 @@ def test_what_is_left_over_in_a_worker_is_deleted_at_the_interval() -> None:
         await fleet.rest(70)
         left = [each["metadata"]["name"] for each in fleet.worker.all(WORKLOADS)]
         assert ["kept", "foreign", "of-another-manager"] == left
+
+    run(story)
+
+
+def test_a_meaningless_answer_to_a_deletion_does_not_end_the_manager(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failures, "COUNTS", counted := Counter[str]())
+
+    async def story(fleet: Any) -> None:
+        delete = fleet.worker.delete
+
+        async def meaningless(*args: Any, **options: Any) -> Json:
+            return {}
+
+        await fleet.api.apply(secret("near-secret", kubeconfig()), cluster("near"))
+        await fleet.worker.create(WORKLOADS, copy_of("gone"))
+        fleet.worker.delete = meaningless
+        await fleet.rest(70)
+        assert counted["worker cluster"] == 1
+        fleet.worker.delete = delete
+        await fleet.rest(70)
+        assert [] == fleet.worker.all(WORKLOADS), "it is tried again"
 
     run(story)
 

@@ -8,10 +8,12 @@ import logging
 from collections.abc import Callable
 
 from kuota.api.base import Json, Key
+from kuota.failures import report
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, KubeError, NotFound
 from kuota.kube.resources import WORKLOADS
 
+from .cluster_connection import WORKER
 from .garbage import LeftoverObject, left_over
 from .remote import WORKLOAD, RemoteCluster, RemoteClusters, Resources
 
@@ -51,18 +53,16 @@ class GarbageCollector:
                         self._running[each.name] = group.create_task(self.collect(each))
 
     async def collect(self, cluster: RemoteCluster) -> None:
-        """Delete everything that is left over in one cluster now."""
-        found = list(
-            left_over(
-                list(cluster.all(WORKLOAD)), cluster.get, self._local, self._origin, self._own()
-            )
-        )
-        for each in found:
-            try:
+        """Delete everything that is left over in one cluster now. A failure is retried later."""
+        copies, own = list(cluster.all(WORKLOAD)), self._own()
+        try:
+            for each in list(left_over(copies, cluster.get, self._local, self._origin, own)):
                 await self._delete(cluster, each)
-            except KubeError as error:
-                _log.warning("cluster %s: deleting left-over objects: %s", cluster.name, error)
-                return
+        except KubeError as error:
+            _log.warning("cluster %s: deleting left-over objects: %s", cluster.name, error)
+        except Exception as error:
+            # A worker must not end the manager, whatever it answers.
+            report(WORKER, error, f"cluster {cluster.name}: deleting left-over objects failed")
 
     async def _delete(self, cluster: RemoteCluster, each: LeftoverObject) -> None:
         resource = self._resources[each.kind]
