@@ -74,6 +74,19 @@ def test_a_delay_can_be_replaced_or_cancelled() -> None:
     play(story)
 
 
+def test_a_name_that_is_not_due_any_more_has_no_failures() -> None:
+    """Nothing would ever forget them if the object is then deleted."""
+
+    async def story(queue: WorkQueue[str], clock: VirtualClock) -> None:
+        queue.retry("a")
+        queue.reschedule("a", 5)
+        assert 1 == queue.failures("a")
+        queue.reschedule("a", None)
+        assert 0 == queue.failures("a")
+
+    play(story)
+
+
 def test_rescheduling_keeps_a_name_that_is_ready() -> None:
     async def story(queue: WorkQueue[str], clock: VirtualClock) -> None:
         queue.add("a")

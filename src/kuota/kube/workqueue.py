@@ -103,10 +103,13 @@ class WorkQueue(Generic[N]):
     def reschedule(self, name: N, delay_s: float | None) -> None:
         """Replace the delay of the name; None means that it is not due any more.
 
-        A name that is ready or being processed stays so.
+        A name that is ready or being processed stays so. The failures of one that is not due are
+        reset.
         """
         self._due.pop(name, None)
-        if delay_s is not None:
+        if delay_s is None:
+            self.forget(name)
+        else:
             self.add_after(name, delay_s)
 
     def retry(self, name: N) -> None:
