@@ -36,7 +36,8 @@ class Fixture:
         self.group: object | None = None
         self.sent: list[list[Effect]] = []
         self.fails: list[Exception] = []
-        cache: Any = SimpleNamespace(workload=self.stored.get, workloads=self.stored)
+        workloads = SimpleNamespace(indexed=lambda *_: list(self.stored.values()))
+        cache: Any = SimpleNamespace(workload=self.stored.get, workloads=workloads)
         sender: Any = SimpleNamespace(locks=KeyedLocks(), send=self._send)
         groups: Any = SimpleNamespace(
             index=self.copies, is_dispatched=lambda _: True, group=lambda *_, **__: self.group

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from control.objects import NAMESPACE, flavor, job, local_queue, queue, workload_class
+from control.objects import NAMESPACE, check, flavor, job, local_queue, queue, workload_class
 from control.stage import Stage, run_scene
-from kuota.api.base import Json
-from kuota.kube.resources import NAMESPACES, WORKLOAD_PRIORITY_CLASSES
+from kuota.api.base import Json, Key
+from kuota.api.kueue import MULTIKUEUE
+from kuota.kube.resources import ADMISSION_CHECKS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES
 
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
 
@@ -52,5 +53,22 @@ def test_what_concerns_one_namespace_or_class_looks_at_nothing_else(
         await stage.api.apply(_limit_range("4"))
         await stage.rest()
         assert stage.says("plain", "QuotaReserved") == "True/QuotaReserved"
+
+    run_scene(scene)
+
+
+def test_a_new_check_looks_only_at_workloads_that_list_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        await stage.api.apply(job("a", "1"))
+        await stage.rest()
+        _forbid_scans(stage, monkeypatch)
+        fleet = {"apiVersion": check("c")["apiVersion"], "kind": "MultiKueueConfig"}
+        fleet |= {"metadata": {"name": "fleet"}, "spec": {"clusters": ["near"]}}
+        await stage.api.apply(check("provisioning"), check("elsewhere", MULTIKUEUE), fleet)
+        await stage.rest()
+        await stage.api.delete(ADMISSION_CHECKS, Key("", "elsewhere"))
+        await stage.rest()
+        assert not stage.running.done()
 
     run_scene(scene)

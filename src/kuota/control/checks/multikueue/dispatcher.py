@@ -24,6 +24,7 @@ from kuota.control.cached_object import CachedObject
 from kuota.control.cluster_cache import ClusterCache
 from kuota.control.effects import EffectSender
 from kuota.control.observer import Instrument
+from kuota.control.workload_indexes import CHECK
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from kuota.kube.resources import WORKLOADS
@@ -323,7 +324,12 @@ class Dispatcher:
             same_controller = is_multikueue(before) == is_multikueue(after)
             if same_controller and not refers_elsewhere(before, after):
                 return
-        self._add_everything()
+        cached = new or old
+        assert cached is not None
+        for each in self._cache.workloads.indexed(CHECK, cached.key.name):
+            if each.value is not None and self._groups.is_dispatched(each.value):
+                self._known.add(each.key)
+        self._add_all()
 
     def _config(
         self,
@@ -332,16 +338,10 @@ class Dispatcher:
     ) -> None:
         before, after = _value(old), _value(new)
         if before is None or after is None or lists_others(before, after):
-            self._add_everything()
-
-    def _add_everything(self) -> None:
-        """Enqueue everything: which Workloads are dispatched, and where to, may have changed."""
-        for cached in self._cache.workloads.values():
-            if cached.value is not None and self._groups.is_dispatched(cached.value):
-                self._known.add(cached.key)
-        self._add_all()
+            self._add_all()
 
     def _add_all(self) -> None:
+        """Enqueue all dispatched Workloads: where they are dispatched to may have changed."""
         for key in self._known:
             self.queue.add(key)
 
