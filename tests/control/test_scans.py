@@ -11,7 +11,7 @@ from control.objects import NAMESPACE, check, flavor, job, local_queue, queue, w
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.api.kueue import MULTIKUEUE
-from kuota.kube.resources import ADMISSION_CHECKS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES
+from kuota.kube.resources import ADMISSION_CHECKS, JOBS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES
 
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
 
@@ -72,3 +72,21 @@ def test_a_new_check_looks_only_at_workloads_that_list_it(monkeypatch: pytest.Mo
         assert not stage.running.done()
 
     run_scene(scene)
+
+
+def test_a_start_with_many_kinds_does_not_look_at_all_workloads_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        await stage.api.apply(job("kept", "1"), job("gone", "1"))
+        await stage.rest()
+        await stage.stop()
+        await stage.api.delete(JOBS, Key(NAMESPACE, "gone"))
+        stage.start()
+        _forbid_scans(stage, monkeypatch)
+        await stage.rest()
+        assert [] == stage.workloads("gone"), "its owner does not exist"
+        assert [] != stage.workloads("kept")
+
+    run_scene(scene, {"integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]}})

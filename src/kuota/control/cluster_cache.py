@@ -29,7 +29,7 @@ from kuota.kube.resources import Resource
 
 from .cached_object import CachedObject, decode_workload, decoder_for
 from .devices import OfferedDevices
-from .job_caches import JobCaches
+from .job_caches import JobCaches, reference_index_key, referenced_keys
 from .node_pod_informers import node_informer, pod_informer
 from .unwatched_owners import UnwatchedOwners
 from .workload_indexes import (
@@ -40,14 +40,14 @@ from .workload_indexes import (
     controlling_jobs,
     is_over,
     is_waiting,
-    owner_word,
     owners_of,
     workload_indexers,
 )
 
 T = TypeVar("T")
 
-PART_OWNER = "owner without control"
+POD_PARENT = "pod parent"
+"""The index of Workloads by the parents of their Pods, which own but do not control them."""
 
 NEEDED = frozenset(
     {
@@ -142,7 +142,7 @@ class ClusterCache:
         """Run these caches together with the others."""
         self.resources |= caches.resources
         self._informers |= {each.resource: each for each in caches}
-        self.workloads.add_index(PART_OWNER, self._part_owners)
+        self.workloads.add_index(POD_PARENT, self._pod_parent_index_keys)
         return caches
 
     def _lazy(self, informer: LazyInformer[T]) -> LazyInformer[T]:
@@ -213,26 +213,32 @@ class ClusterCache:
     def synced(self) -> bool:
         return all(_known(each).is_set() for each in self._informers.values() if _running(each))
 
-    def owning_jobs(self) -> Iterator[JobKey]:
-        """Yield the jobs that own Workloads, whether or not they exist."""
-        for each in self.workloads.values():
-            yield from self.owners(each.json)
+    def owning_jobs(self, kind: GroupKind) -> Iterator[JobKey]:
+        """Yield the jobs of a kind that own Workloads, whether or not they exist."""
+        if self.job_caches.composed(kind):
+            for each in self.workloads.values():
+                woken = self.job_caches.woken_by(each.json, deleted=False)
+                yield from (job for job in woken if job.kind == kind)
+        for index in (OWNER, POD_PARENT):
+            # Reading an index does not decode the Workloads, which may be numerous.
+            for key in referenced_keys(kind, self.workloads.words(index)):
+                yield JobKey(kind, key)
 
     def owners(self, workload: Json, *, deleted: bool = False) -> Iterator[JobKey]:
         """Yield the jobs of watched kinds that a change of a Workload concerns."""
-        yield from self._parts(workload)
+        yield from self._pod_parents(workload)
         yield from (each for each in controlling_jobs(workload) if each.kind in self.jobs)
         yield from self.job_caches.woken_by(workload, deleted=deleted)
 
-    def _parts(self, workload: Json) -> Iterator[JobKey]:
-        """Yield the owners without control, except for members of composed jobs."""
+    def _pod_parents(self, workload: Json) -> Iterator[JobKey]:
+        """Yield the parents of queued Pods that own a Workload without controlling it."""
         parents = set(self.job_caches.parents())
         for each in owners_of(workload, controlling=False):
             if each.kind in parents:
                 yield each
 
-    def _part_owners(self, cached: CachedObject[StoredWorkload]) -> list[str]:
-        return [owner_word(each) for each in self._parts(cached.json)]
+    def _pod_parent_index_keys(self, cached: CachedObject[StoredWorkload]) -> list[str]:
+        return [reference_index_key(*each) for each in self._pod_parents(cached.json)]
 
     def wrote(self, resource: Resource, answer: Json) -> None:
         """Store the response of a write, so that readers see it before the watch does."""
@@ -285,11 +291,11 @@ class ClusterCache:
         if self.job_caches.composed(job.kind):
             named = self.workload(job.key)
             return [named] if named is not None else []
-        return self.workloads.indexed(OWNER, owner_word(job))
+        return self.workloads.indexed(OWNER, reference_index_key(*job))
 
     def workloads_owned_by(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
         """Return the Workloads that an object of this kind and name owns without control."""
-        return self.workloads.indexed(PART_OWNER, owner_word(job))
+        return self.workloads.indexed(POD_PARENT, reference_index_key(*job))
 
     def workloads_in(self, local_queue: Key) -> list[CachedObject[StoredWorkload]]:
         """Return the unfinished Workloads of a LocalQueue."""

@@ -262,5 +262,15 @@ def _at(kind: ComposableJob) -> GroupKind:
 
 def reference_index_key(at: GroupKind, key: Key) -> str:
     """Return the index key of objects that refer to this one."""
+    return f"{_index_key_prefix(at)}{key}"
+
+
+def referenced_keys(at: GroupKind, index_keys: Iterable[str]) -> list[Key]:
+    """Return the objects of a kind to which these index keys belong."""
+    prefix = _index_key_prefix(at)
+    return [Key.parse(each[len(prefix) :]) for each in index_keys if each.startswith(prefix)]
+
+
+def _index_key_prefix(at: GroupKind) -> str:
     group, kind = at
-    return f"{kind}.{group} {key}"
+    return f"{kind}.{group} "

@@ -307,9 +307,8 @@ class System:
         """
         for informer in self.cache.job_caches.required(kind):
             await informer.synced.wait()
-        for job in self.cache.owning_jobs():
-            if job.kind == kind:
-                self._jobs.add(job)
+        for job in self.cache.owning_jobs(kind):
+            self._jobs.add(job)
         for job in reconciler.early(kind):
             self._jobs.add(job)
 

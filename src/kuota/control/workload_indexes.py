@@ -76,7 +76,7 @@ def workload_indexers() -> dict[str, Indexer[CachedObject[StoredWorkload]]]:
 
 
 def _owners(cached: CachedObject[StoredWorkload]) -> list[str]:
-    return [owner_word(each) for each in controlling_jobs(cached.json)]
+    return [reference_index_key(*each) for each in controlling_jobs(cached.json)]
 
 
 def controlling_jobs(workload: Json) -> list[JobKey]:
@@ -92,7 +92,3 @@ def owners_of(workload: Json, *, controlling: bool) -> list[JobKey]:
         for each in meta.get("ownerReferences") or ()
         if bool(each.get("controller")) is controlling
     ]
-
-
-def owner_word(job: JobKey) -> str:
-    return reference_index_key(*job)

@@ -139,6 +139,10 @@ class Cache(Generic[T]):
         keys = self._indexes[index].get(word, ())
         return [self._value(self._entries[key]) for key in keys]
 
+    def words(self, index: str) -> Collection[str]:
+        """Return the words that the named indexer yields for at least one object."""
+        return self._indexes[index].keys()
+
     def observe(self, observer: Observer[T]) -> None:
         """Notify the observer of every existing object, and then of every change."""
         self._observers.append(observer)
