@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reconciles a parent Workload and its variants, using `kuota.bridge.lifecycle_variants`.
 
-Runs only if the feature gate is enabled. The index of variants by parent exists only here.
+Runs only if the feature gate is enabled.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from typing import Any
 from kuota.api.base import Key
 from kuota.bridge.changes import only_status_changed
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_variants import reconcile_variants
 from kuota.bridge.lifecycle_view import LifecycleConfig, VariantsPassInput
 from kuota.bridge.variants import is_parent, parent_of
 from kuota.engine.engine import Engine
 from kuota.engine.model import ClusterQueue
 from kuota.kube.clock import Clock
+from kuota.kube.resources import WORKLOADS
 from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
 from .effects import EffectSender
+
+_WORKLOAD = (WORKLOADS.group, WORKLOADS.kind)
 
 
 class VariantReconciler:
@@ -41,7 +45,6 @@ class VariantReconciler:
         self._sender = sender
         self._clock = clock
         self._config = config
-        self._variants: dict[Key, dict[Key, None]] = {}
 
     def follow(self) -> None:
         """Enqueue all existing parents, and observe every later change."""
@@ -51,21 +54,23 @@ class VariantReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile a parent and its variants. Returns the seconds until the next pass, if any."""
-        async with self._sender.locks.hold(key, *self._variants.get(key, ())):
+        async with self._sender.locks.hold(key, *(each.key for each in self._variants_of(key))):
             result = reconcile_variants(self.view(key), self._clock.now().timestamp())
             await self._sender.send(result.effects)
         return result.requeue_after_s
 
     def view(self, key: Key) -> VariantsPassInput:
         """Collect the inputs of a pass."""
-        parent = self._cache.stored_workload(key)
-        found = [self._cache.stored_workload(each) for each in self._variants.get(key, ())]
+        found = [each.value for each in self._variants_of(key)]
         return VariantsPassInput(
-            parent=parent,
+            parent=self._cache.stored_workload(key),
             variants=tuple(each for each in found if each is not None and not each.deleting),
             queue=self._queue_of(key),
             config=self._config,
         )
+
+    def _variants_of(self, parent: Key) -> list[CachedObject[StoredWorkload]]:
+        return self._cache.workloads_of(JobKey(_WORKLOAD, parent))
 
     def _queue_of(self, parent: Key) -> ClusterQueue | None:
         state = self._engine.state
@@ -76,26 +81,15 @@ class VariantReconciler:
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
     ) -> None:
-        cached = new or old
-        if cached is None or cached.value is None:
-            return
-        meta = cached.value.obj.metadata
-        owner = parent_of(meta)
-        if owner is not None:
-            parent = Key(meta.namespace, owner.name)
-            self._note(parent, cached.key, there=new is not None)
-            self.queue.add(parent)
-        elif is_parent(meta) or cached.key in self._variants:
-            self.queue.add(cached.key)
-
-    def _note(self, parent: Key, variant: Key, *, there: bool) -> None:
-        known = self._variants.setdefault(parent, {})
-        if there:
-            known[variant] = None
-        else:
-            known.pop(variant, None)
-        if not known:
-            del self._variants[parent]
+        for each in (old, new):
+            if each is None or each.value is None:
+                continue
+            meta = each.value.obj.metadata
+            owner = parent_of(meta)
+            if owner is not None:
+                self.queue.add(Key(meta.namespace, owner.name))
+            elif is_parent(meta) or self._variants_of(each.key):
+                self.queue.add(each.key)
 
     def _local_queue(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
         if new is not None and not _only_status_changed(old, new):
