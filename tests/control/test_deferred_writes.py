@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from control.virtual import VirtualClock, played
+from kuota import failures
 from kuota.control.deferred_writes import BUSY_INTERVAL_S, MAX_ATTEMPTS, DeferredWrites, Write
 from kuota.kube.errors import ServerError, Unreachable
 
@@ -95,20 +97,24 @@ def test_a_write_that_fails_is_retried_after_the_others() -> None:
     assert ["a", "fails once"] == _played(story)
 
 
-def test_a_write_that_keeps_failing_is_given_up_and_logged(
-    caplog: pytest.LogCaptureFixture,
+def test_a_write_that_keeps_failing_is_given_up_and_every_failure_counts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(failures, "COUNTS", counted := Counter[str]())
+
     async def story(writes: DeferredWrites, sent: list[str]) -> None:
         writes.defer("broken", _failing(sent, "broken", 100))
         _defer(writes, sent, "a")
         await asyncio.sleep(100)
         assert 0 == len(writes)
+        assert MAX_ATTEMPTS == counted["deferred write"]
         writes.defer("broken", _failing(sent, "broken", MAX_ATTEMPTS - 1))
         await asyncio.sleep(100)
 
     assert ["a", "broken"] == _played(story)
     given_up = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert ["deferred write broken was given up: broken"] == given_up
+    expected = f"giving up deferred write broken after {MAX_ATTEMPTS} attempts: broken"
+    assert [expected] == given_up
 
 
 def test_a_write_is_not_given_up_in_an_outage() -> None:

@@ -100,13 +100,12 @@ class DeferredWrites:
     def _retry(self, name: Hashable, write: Write, error: Exception) -> None:
         # An outage says nothing about the write.
         attempts = self._attempts.pop(name, 0) + (not isinstance(error, _OUTAGE))
+        if not isinstance(error, KubeError):
+            report("deferred write", error, f"deferred write {name} failed")
         if attempts >= MAX_ATTEMPTS:
-            _log.warning("deferred write %s was given up: %s", name, error)
+            _log.warning("giving up deferred write %s after %d attempts: %s", name, attempts, error)
             return
-        if isinstance(error, KubeError):
-            _log.debug("deferred write %s failed and will be retried: %s", name, error)
-        else:
-            report("deferred write", error, f"deferred write {name} failed and will be retried")
+        _log.debug("deferred write %s failed and will be retried: %s", name, error)
         self._attempts[name] = attempts
         if not self._closed:
             self._pending.setdefault(name, write)
