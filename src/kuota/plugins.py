@@ -37,7 +37,7 @@ def load_job_kinds(registry: JobKindRegistry = ALL) -> None:
     _load(JOB_KINDS, "job kind", lambda entry: _add_kind(entry, registry))
 
 
-def load_check_controllers(registry: checks.CheckControllerRegistry = checks.OWN) -> None:
+def load_check_controllers(registry: checks.CheckControllerRegistry = checks.PLUGINS) -> None:
     """Add the admission check controllers of all installed packages. Raises PluginError.
 
     Without its controller a check admits nothing, so one that cannot be loaded is an error.

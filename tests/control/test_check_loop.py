@@ -13,7 +13,7 @@ from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.bridge.draft import PassResult
 from kuota.control.checks.controller import CheckController, CheckedWorkload, Watched
-from kuota.control.checks.registry import OWN
+from kuota.control.checks.registry import PLUGINS
 from kuota.control.checks.states import READY, state_effects
 from kuota.kube.resources import ADMISSION_CHECKS, CONFIG_MAPS
 
@@ -46,7 +46,7 @@ class Permits(CheckController):
 @pytest.fixture
 def permits(monkeypatch: pytest.MonkeyPatch) -> Permits:
     made = Permits()
-    monkeypatch.setattr(OWN, "_by_name", {NAME: made})
+    monkeypatch.setattr(PLUGINS, "_by_name", {NAME: made})
     return made
 
 

@@ -8,7 +8,7 @@ import pytest
 from control.objects import job
 from control.stage import Stage, run_scene
 from kuota.api.base import Json
-from kuota.control.pending_reports import MANY, REFRESH_S
+from kuota.control.pending_reports import MAX_WITH_EVENTS, REFRESH_S
 from kuota.engine.model import Workload
 from kuota.engine.pending import PendingQueue
 from kuota.kube.errors import Unreachable
@@ -159,10 +159,10 @@ def test_many_reports_are_written_without_events() -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         # Each asks for something else, so that each is tried.
-        await stage.api.apply(*(job(f"j{n}", str(5 + n)) for n in range(2 * MANY)))
+        await stage.api.apply(*(job(f"j{n}", str(5 + n)) for n in range(2 * MAX_WITH_EVENTS)))
         await stage.rest(30)
-        assert all(stage.says(f"j{n}", "QuotaReserved") for n in range(2 * MANY))
-        assert len(stage.events("Workload")) < 2 * MANY
+        assert all(stage.says(f"j{n}", "QuotaReserved") for n in range(2 * MAX_WITH_EVENTS))
+        assert len(stage.events("Workload")) < 2 * MAX_WITH_EVENTS
 
     run_scene(scene)
 

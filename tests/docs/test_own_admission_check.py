@@ -14,7 +14,7 @@ import yaml
 from control.objects import condition, flavor, job, local_queue, queue
 from control.stage import Stage, run_scene
 from docs.pages import ROOT
-from kuota.control.checks.registry import OWN, CheckControllerRegistry
+from kuota.control.checks.registry import PLUGINS, CheckControllerRegistry
 from kuota.kube.resources import ADMISSION_CHECKS
 from kuota.plugins import PluginError, load_check_controllers
 
@@ -47,7 +47,7 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = re.search(r'^(\w+) = "(.*)"$', block("toml"), re.M)
     assert declared is not None
     install(folder, f"{declared[1]} = {declared[2]}")
-    monkeypatch.setattr(OWN, "_by_name", dict(OWN._by_name))
+    monkeypatch.setattr(PLUGINS, "_by_name", dict(PLUGINS._by_name))
     load_check_controllers()
 
 

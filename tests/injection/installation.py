@@ -79,7 +79,7 @@ system, runner, pod_runs, settings, nodes, inventory, cgroups, run_as, job_rules
 pod_steps, devices, pod_home, pod_informer, check_contract, check_states = _modules[9:]
 vars(pod_runs)["Process"] = SimulatedProcess
 vars(nodes)["HEARTBEAT_S"] = 40
-vars(system)["OWN"] = (switch_controller(check_contract, check_states),)
+vars(system)["PLUGINS"] = (switch_controller(check_contract, check_states),)
 
 
 class UnreliableClient(Client):

@@ -205,7 +205,7 @@ class JobCaches:
         now = self._clock.now().timestamp()
         return kind.compose(job.key, members, self._gates, now, stale=stale)
 
-    def together(self, at: GroupKind, obj: Json) -> list[Json]:
+    def group_members(self, at: GroupKind, obj: Json) -> list[Json]:
         """Return the objects that form one job with this one, including it."""
         for group in self._groups_of(at, obj):
             return list(self._members.get(group) or [obj])

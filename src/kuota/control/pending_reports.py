@@ -31,7 +31,7 @@ from .cluster_cache import ClusterCache
 from .deferred_writes import DeferredWrites
 from .effects import EffectSender
 
-MANY = 50
+MAX_WITH_EVENTS = 50
 """If more reports than this are pending, they are written without events."""
 REFRESH_S = 60.0
 """The age after which a published reason may be updated with a newer message."""
@@ -162,7 +162,7 @@ class PendingReports:
             if wait is None or stored is None or stored.reserved or self._is_current(stored, wait):
                 return
             effects = self._outbound.effects(wait, self._clock.now().timestamp())
-            announced = wait is own and len(self._writes) <= MANY
+            announced = wait is own and len(self._writes) <= MAX_WITH_EVENTS
             await self._sender.send(_worth_writing(effects, announced=announced))
             self._remember(key)
 

@@ -59,18 +59,18 @@ class JobReconciler:
         self._clock = clock
         self._config = config
         self._finished: dict[JobKey, str] = {}
-        self._early: dict[GroupKind, set[JobKey]] = {}
+        self._postponed: dict[GroupKind, set[JobKey]] = {}
 
-    def early(self, kind: GroupKind) -> set[JobKey]:
+    def take_postponed(self, kind: GroupKind) -> set[JobKey]:
         """Return and forget the existing jobs whose passes began before their kind was known."""
-        return self._early.pop(kind, set())
+        return self._postponed.pop(kind, set())
 
-    def _note_early(self, at: JobKey) -> None:
+    def _note_postponed(self, at: JobKey) -> None:
         """Record a job that exists. Others may be of a kind that is never defined."""
         if self._cache.job(at) is not None:
-            self._early.setdefault(at.kind, set()).add(at)
-        elif at.kind in self._early:
-            self._early[at.kind].discard(at)
+            self._postponed.setdefault(at.kind, set()).add(at)
+        elif at.kind in self._postponed:
+            self._postponed[at.kind].discard(at)
 
     async def reconcile(self, at: JobKey) -> float | None:
         """Reconcile one job. Returns the seconds until the next pass, if any; raises RetryLater."""
@@ -78,7 +78,7 @@ class JobReconciler:
         if kind is None:
             return None
         if not self._cache.job_caches.known(at.kind):
-            self._note_early(at)
+            self._note_postponed(at)
             return None
         job = self._cache.job(at)
         if job is not None and kind.ancestors and controller_of(job) is not None:
@@ -86,7 +86,7 @@ class JobReconciler:
         if isinstance(kind, PodParent):
             result = await self._reconcile_parent(kind, at)
         else:
-            async with self._sender.locks.hold(*self._names(at)):
+            async with self._sender.locks.hold(*self._workload_keys(at)):
                 before = self._cache.job(at)
                 result = await self._evaluated(lambda: self._pass(at))
                 await self._send(at, list(result.effects))
@@ -108,7 +108,8 @@ class JobReconciler:
     def _pass(self, at: JobKey) -> PassResult:
         view = self.view(at)
         result = reconcile_job(view, self._clock.now().timestamp())
-        return msgspec.structs.replace(result, effects=self._news(at, view, result.effects))
+        effects = self._without_repeated_event(at, view, result.effects)
+        return msgspec.structs.replace(result, effects=effects)
 
     async def _send(self, at: JobKey, effects: list[Effect]) -> None:
         """Send the effects. If the API server rejects one, the job gets an event that says why."""
@@ -203,14 +204,14 @@ class JobReconciler:
             return found.json if found is not None else None
         return self._owner(kind, key)
 
-    def _names(self, at: JobKey) -> list[Key]:
+    def _workload_keys(self, at: JobKey) -> list[Key]:
         """Return the existing Workloads that the pass may write."""
         job = self._cache.job(at)
         named = prebuilt_name(job, self._config.gates) if job is not None else ""
         own = [each.key for each in self._workloads_of(at)]
         return [*own, Key(at.key.namespace, named)] if named else own
 
-    def _news(
+    def _without_repeated_event(
         self, at: JobKey, view: JobPassInput, effects: tuple[Effect, ...]
     ) -> tuple[Effect, ...]:
         """Remove the event that a Workload is finished if it was already recorded.

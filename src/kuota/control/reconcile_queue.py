@@ -40,7 +40,7 @@ MAX_INTERVAL_S = 3.0
 SETTLE_S = 0.2
 """Delay of the first write of counters: a new workload is often admitted a moment later."""
 
-Name = tuple[Resource, Key]
+ObjectRef = tuple[Resource, Key]
 
 
 class _LastWrite(NamedTuple):
@@ -74,7 +74,7 @@ class QueueReconciler:
         self._sender = sender
         self._clock = clock
         self._node_labels = node_labels
-        self._last: dict[Name, _LastWrite] = {}
+        self._last: dict[ObjectRef, _LastWrite] = {}
         self._informers: dict[Resource, Informer[Any]] = {
             kinds.CLUSTER_QUEUES: cache.cluster_queues,
             kinds.LOCAL_QUEUES: cache.local_queues,
@@ -84,7 +84,7 @@ class QueueReconciler:
             kinds.TOPOLOGIES: cache.topologies,
         }
 
-    async def reconcile(self, name: Name) -> float | None:
+    async def reconcile(self, name: ObjectRef) -> float | None:
         """Write what is due for one object, or return the delay until its counters are due."""
         resource, key = name
         cached: CachedObject[Any] | None = self._informers[resource].get(key)
@@ -108,7 +108,7 @@ class QueueReconciler:
         return None
 
     async def _write(
-        self, name: Name, cached: CachedObject[Any], status: Json, finalizers: list[str] | None
+        self, name: ObjectRef, cached: CachedObject[Any], status: Json, finalizers: list[str] | None
     ) -> None:
         resource, key = name
         at: dict[str, Any] = {"key": key, "resource_version": cached.version, "kind": resource.kind}
@@ -118,12 +118,12 @@ class QueueReconciler:
         self._last[name] = _next_write(self._last.get(name), cached.uid, self._clock.monotonic())
         await self._sender.send(effects)
 
-    def deleting(self, name: Name) -> bool:
+    def deleting(self, name: ObjectRef) -> bool:
         """Whether the object is being deleted. It may lose its finalizer with any change."""
         cached: CachedObject[Any] | None = self._informers[name[0]].get(name[1])
         return cached is not None and bool(cached.json["metadata"].get("deletionTimestamp"))
 
-    def due_in_s(self, name: Name, *, counters_only: bool = False) -> float:
+    def due_in_s(self, name: ObjectRef, *, counters_only: bool = False) -> float:
         """Return the delay until a changed object is written. Only counters are delayed.
 
         With `counters_only`, its conditions have not changed, but its finalizer may have.
@@ -136,7 +136,7 @@ class QueueReconciler:
             return 0.0
         return max(SETTLE_S, self._interval_left_s(name, cached))
 
-    def _interval_left_s(self, name: Name, cached: CachedObject[Any]) -> float:
+    def _interval_left_s(self, name: ObjectRef, cached: CachedObject[Any]) -> float:
         """Return the remaining delay of counters, ignoring an earlier object with the same name."""
         last = self._last.get(name)
         if last is None or last.uid != cached.uid:

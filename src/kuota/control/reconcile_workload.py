@@ -87,7 +87,7 @@ class WorkloadReconciler:
         return cached is not None and bool(cached.json["metadata"].get("deletionTimestamp"))
 
 
-class ClassReconciler:
+class PriorityClassReconciler:
     """Reads from a ClusterCache and writes through `sender`."""
 
     def __init__(self, cache: ClusterCache, sender: EffectSender) -> None:

@@ -29,7 +29,7 @@ from kuota.kube.workqueue import WorkQueue, serve
 
 from .checks.controllers import CheckControllers
 from .checks.multikueue.cluster_connections import MakeClient
-from .checks.registry import OWN
+from .checks.registry import PLUGINS
 from .cluster_cache import ClusterCache, followed
 from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
@@ -45,9 +45,9 @@ from .parts import ALL, WRITING, Part, Parts
 from .pending_reports import PendingReports
 from .pod_controllers import PodControllers
 from .reconcile_job import JobReconciler, Occupied
-from .reconcile_queue import Name, QueueReconciler
+from .reconcile_queue import ObjectRef, QueueReconciler
 from .reconcile_variants import VariantReconciler
-from .reconcile_workload import ClassReconciler, WorkloadReconciler
+from .reconcile_workload import PriorityClassReconciler, WorkloadReconciler
 from .recovery import PodRecovery
 from .triggers import Triggers
 
@@ -107,7 +107,7 @@ class System:
         self.node_labels = NodeLabels(self.cache, self._node_labels_changed)
         kit = client, self.cache, self.sender, self.clock, gates
         self._pods = PodControllers(*kit, parts)
-        self.checks = CheckControllers(*kit, OWN, config=config, worker_clients=worker_clients)
+        self.checks = CheckControllers(*kit, PLUGINS, config=config, worker_clients=worker_clients)
         self._definitions = self._followed_definitions(client)
         self._queue_reconciler = self._status_reconciler()
         self._facts = self._fact_source(recorder, config, gates)
@@ -125,7 +125,7 @@ class System:
         self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
         self._classes: WorkQueue[Key] = WorkQueue(self.clock)
         self._jobs: WorkQueue[JobKey] = WorkQueue(self.clock)
-        self._queues: WorkQueue[Name] = WorkQueue(self.clock)
+        self._queues: WorkQueue[ObjectRef] = WorkQueue(self.clock)
 
     def _lifecycle_reconciler(self) -> WorkloadReconciler:
         return WorkloadReconciler(self.cache, self.engine, self.sender, self.clock, self.lifecycle)
@@ -266,7 +266,7 @@ class System:
             jobs = JobReconciler(cache, sender, clock, self.lifecycle, self._occupied)
             found.append(self._serve_jobs(jobs))
         if Part.CORE in self.parts:
-            classes = ClassReconciler(cache, sender)
+            classes = PriorityClassReconciler(cache, sender)
             queues = self._queue_reconciler
             passes = instrument("workload", self._workload_reconciler.reconcile)
             found.append(serve(self._workloads, passes, WORKLOAD_WORKERS, self._stuck(WORKLOADS)))
@@ -285,7 +285,7 @@ class System:
     def _stuck(self, resource: Resource) -> Callable[[Key, Exception], None]:
         return lambda key, error: self._stuck_queue((resource, key), error)
 
-    def _stuck_queue(self, name: Name, error: Exception) -> None:
+    def _stuck_queue(self, name: ObjectRef, error: Exception) -> None:
         resource, key = name
         self.sender.record_internal_error(resource.kind, key, "Reconciling it", error)
 
@@ -309,7 +309,7 @@ class System:
             await informer.synced.wait()
         for job in self.cache.owning_jobs(kind):
             self._jobs.add(job)
-        for job in reconciler.early(kind):
+        for job in reconciler.take_postponed(kind):
             self._jobs.add(job)
 
     def _stuck_job(self, job: JobKey, error: Exception) -> None:
@@ -358,7 +358,7 @@ class System:
                 for key in self.engine.queues.local_queues_of(name):
                     self._mark((LOCAL_QUEUES, key), False)
 
-    def _mark(self, name: Name, counters_only: bool) -> None:
+    def _mark(self, name: ObjectRef, counters_only: bool) -> None:
         reconciler = self._queue_reconciler
         if counters_only and self._queues.scheduled(name) and not reconciler.deleting(name):
             return

@@ -29,7 +29,7 @@ from kuota.kube.workqueue import WorkQueue
 from .cached_object import CachedObject
 from .cluster_cache import ClusterCache
 from .job_caches import NAMESPACE, PRIORITY, REFERENCE, reference_index_key
-from .reconcile_queue import Name
+from .reconcile_queue import ObjectRef
 
 Change = CachedObject[Any] | None
 
@@ -51,7 +51,7 @@ class Triggers:
         workloads: WorkQueue[Key],
         jobs: WorkQueue[JobKey],
         classes: WorkQueue[Key],
-        mark: Callable[[Name, bool], None],
+        mark: Callable[[ObjectRef, bool], None],
         due_in_s: Callable[[StoredWorkload], float | None],
     ) -> None:
         self._cache = cache
@@ -202,7 +202,7 @@ class Triggers:
         for local in self._engine.queues.local_queues_of(name):
             self._add(self._workloads, (each.key for each in self._cache.workloads_in(local)))
 
-    def _mark(self, name: Name) -> None:
+    def _mark(self, name: ObjectRef) -> None:
         self._mark_changed(name, False)
 
     def _mark_each(self, resource: Resource, keys: Iterable[Key]) -> None:

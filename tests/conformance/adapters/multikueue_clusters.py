@@ -27,6 +27,7 @@ from kuota.api.kueue import (
 from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.bridge.conditions import Conditions
 from kuota.control.checks.multikueue.activity import ACTIVE, check_activity
+from kuota.control.checks.multikueue.connection_backoff import attempt_timeout_s
 from kuota.control.checks.multikueue.garbage import left_over
 from kuota.control.checks.multikueue.quota import CONDITION, WorkerQueues, automation
 from kuota.control.checks.multikueue.references import (
@@ -43,7 +44,6 @@ from kuota.control.checks.multikueue.references import (
     worker_names,
 )
 from kuota.control.checks.multikueue.remote import WORKLOAD
-from kuota.control.checks.multikueue.schedule import attempt_timeout_s
 
 T = TypeVar("T", bound=Object)
 

@@ -37,10 +37,10 @@ def builtin(shared: ControllerDependencies, gates: Gates) -> list[CheckLoop]:
 
 
 class CheckControllers:
-    """Runs the controllers of Kueue and `own`, and reports on every AdmissionCheck.
+    """Runs the controllers of Kueue and `plugins`, and reports on every AdmissionCheck.
 
-    If two controllers have one name, the one in `own` is run. MultiKueue is no `CheckController`,
-    because its effects concern other clusters: it reconciles Workloads in its own way.
+    If two controllers have one name, the one in `plugins` runs. MultiKueue is no `CheckController`,
+    because it also writes to other clusters.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class CheckControllers:
         sender: EffectSender,
         clock: Clock,
         gates: Gates,
-        own: Iterable[CheckController] = (),
+        plugins: Iterable[CheckController] = (),
         *,
         config: Configuration | None = None,
         worker_clients: MakeClient | None = None,
@@ -60,7 +60,7 @@ class CheckControllers:
         self._clock = clock
         self._checks: WorkQueue[Key] = WorkQueue(clock)
         shared = ControllerDependencies(client, cache, sender, clock, self._checks)
-        loops = [*builtin(shared, gates), *(CheckLoop(each, shared) for each in own)]
+        loops = [*builtin(shared, gates), *(CheckLoop(each, shared) for each in plugins)]
         self._loops = {each.controller.name: each for each in loops}
         self._activities: dict[str, Callable[[AdmissionCheck], Activity | None]] = {
             name: each.activity for name, each in self._loops.items()

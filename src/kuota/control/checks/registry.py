@@ -33,10 +33,10 @@ class CheckControllerRegistry:
         self._by_name[name] = controller
 
 
-OWN = CheckControllerRegistry()
+PLUGINS = CheckControllerRegistry()
 """The controllers of installed packages. `kuota.plugins` fills it at start-up."""
 
 
 def controller_names() -> frozenset[str]:
-    """Return the names of Kueue's controllers and of those in `OWN`."""
-    return frozenset({MULTIKUEUE, PROVISIONING, *(each.name for each in OWN)})
+    """Return the names of Kueue's controllers and of those in `PLUGINS`."""
+    return frozenset({MULTIKUEUE, PROVISIONING, *(each.name for each in PLUGINS)})

@@ -24,9 +24,9 @@ from kuota.kube.informer import Informer
 from kuota.kube.resources import NAMESPACES
 
 from ..controller import Activity
+from .connection_backoff import attempt_timeout_s, retry_after_s
 from .kubeconfig import ClusterUnusable
 from .remote import WORKLOAD, RemoteClusters, Resources, remote_caches, synced
-from .schedule import attempt_timeout_s, retry_after_s
 from .worker_client import explained
 
 CONNECTED = Activity(True, "Active", "Connected")

@@ -23,9 +23,9 @@ MakeClient = Callable[[str, Connection], Client]
 class ClusterConnections:
     """The connections by cluster name. `changed` is called when the state of one has changed.
 
-    `own` returns the identity of the manager's cluster, or "" if it is unknown. `together` says
-    whether one MultiKueueConfig names both clusters. Only then must they be different ones: the
-    dispatcher deletes the copies of a Workload in all its clusters except the winner.
+    `own` returns the identity of the manager's cluster, or "" if it is unknown. `share_config`
+    returns whether one MultiKueueConfig names both clusters. Only then must they be different ones:
+    the dispatcher deletes the copies of a Workload in all its clusters except the winner.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class ClusterConnections:
         clock: Clock,
         changed: Callable[[str], None],
         own: Callable[[], str],
-        together: Callable[[str, str], bool],
+        share_config: Callable[[str, str], bool],
     ) -> None:
         self._clusters, self._make, self._options = clusters, make, options
         self._clock, self._changed, self._own = clock, changed, own
-        self._together = together
+        self._share_config = share_config
         self._connections: dict[str, Connection] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._states: dict[str, Activity] = {}
@@ -123,12 +123,12 @@ class ClusterConnections:
             )
 
     def _duplicate_of(self, name: str) -> str:
-        """Return the cluster in use that is the same one and named together with it, or ""."""
+        """Return another name of the cluster in a MultiKueueConfig that also has `name`, or ""."""
         identity = self._identities.get(name)
         for other, known in self._identities.items():
             if other == name or other in self._duplicates or not identity or known != identity:
                 continue
-            if self._together(name, other):
+            if self._share_config(name, other):
                 return other
         return ""
 

@@ -25,7 +25,7 @@ from ..controller import Activity
 from .activity import ACTIVE
 from .cluster_connections import ClusterConnections
 from .kubeconfig import BAD, ClusterUnusable, accepted
-from .kubeconfig_file import PREFIX, file_content, stamp
+from .kubeconfig_file import PREFIX, file_content, file_version
 from .objects import MultiKueueObjects
 from .origin_conflicts import CONFLICT
 from .profile import Providers, profile_connection
@@ -127,7 +127,7 @@ class ClusterReconciler:
             if not name:
                 raise ClusterUnusable(BAD, "spec.clusterSource names no kubeconfig; name a Secret")
             return self._objects.kubeconfig(name)
-        self._files[cluster.metadata.name] = stamp(location)
+        self._files[cluster.metadata.name] = file_version(location)
         confined = self._gates.on(Gate.MultiKueueKubeConfigPathValidation)
         if not confined:
             about = {"apiVersion": MULTI_KUEUE_CLUSTERS.api_version, "kind": "MultiKueueCluster"}
@@ -218,5 +218,5 @@ class ClusterReconciler:
             await self._clock.sleep(LOOK_AGAIN_S)
             for each in self._objects.clusters.values():
                 location = path_name(each.value) if each.value is not None else ""
-                if location and self._files.get(each.key.name) != stamp(location):
+                if location and self._files.get(each.key.name) != file_version(location):
                     self.queue.add(each.key)

@@ -109,9 +109,9 @@ class MultiKueueController:
     def _make_connections(
         self, make: MakeClient, options: WatchOptions, clock: Clock
     ) -> ClusterConnections:
-        reconciler, together = self._cluster_reconciler, self.objects.together
+        reconciler, share_config = self._cluster_reconciler, self.objects.share_config
         reconciler.connections = ClusterConnections(
-            self.clusters, make, options, clock, reconciler.changed, self.identity, together
+            self.clusters, make, options, clock, reconciler.changed, self.identity, share_config
         )
         return reconciler.connections
 
@@ -134,7 +134,7 @@ class MultiKueueController:
         cache, objects, clusters = self._cache, self.objects, self.clusters
         groups = Groups(cache, objects, clusters, self._settings, self._external)
         found = Dispatcher(cache, sender, clock, objects, clusters, groups)
-        found.awaited = self.pods.awaited
+        found.has_log_readers = self.pods.has_log_readers
         return found
 
     def _settings(self) -> MultiKueueSettings:

@@ -46,8 +46,8 @@ CONTROLLER = "multikueue_workload"
 WORKERS = 32
 """Passes at a time. Most of a pass is waiting for clusters."""
 
-LINGER_S, LONGEST_S = 1.0, 10.0
-"""How often it is checked whether a reader of logs is done, and how long that may take."""
+READER_CHECK_S, MAX_READER_WAIT_S = 1.0, 10.0
+"""How often a finished Workload is checked for readers of logs, and for how long at most."""
 
 _LASTING = (ForeignObject, Invalid, Forbidden, MissingInWorkerCluster)
 """Failures that somebody has to correct."""
@@ -77,10 +77,10 @@ class Dispatcher:
         self._deleted: dict[Key, StoredWorkload] = {}
         self._rounds: dict[Key, float] = {}
         self._failures: dict[Key, dict[str, str]] = {}
-        self._said: dict[Key, str] = {}
+        self._last_notes: dict[Key, str] = {}
         self._confirmed: dict[Key, str] = {}
         self._requests = RemoteRequests(self.queue.add)
-        self.awaited: Callable[[Key], bool] = lambda _: False
+        self.has_log_readers: Callable[[Key], bool] = lambda _: False
         """Whether a user still reads the logs of a Workload in its cluster."""
         self.on_dispatched: list[Reported] = []
         self.on_admitted: list[Reported] = []
@@ -109,8 +109,8 @@ class Dispatcher:
         group = self._group(key, now, confirmed=self._confirmed.pop(key, ""))
         if group is None:
             return None
-        if self._lingers(group, now):
-            return LINGER_S
+        if self._waits_for_log_readers(group, now):
+            return READER_CHECK_S
         plan = reconcile_group(group, now)
         if plan.confirm:
             return await self._confirm(key, group, plan.confirm)
@@ -137,13 +137,13 @@ class Dispatcher:
             raise each
         return None if outcome.busy else await self.reconcile(key)
 
-    def _lingers(self, group: WorkloadGroup, now: float) -> bool:
+    def _waits_for_log_readers(self, group: WorkloadGroup, now: float) -> bool:
         """Whether the copies of a finished Workload stay a moment longer, for readers of logs."""
         end = true_condition(group.local.obj.status.conditions, "Finished")
         since = end.last_transition_time if end is not None else None
-        if group.deleted or since is None or not self.awaited(group.local.key):
+        if group.deleted or since is None or not self.has_log_readers(group.local.key):
             return False
-        return now - since.timestamp() < LONGEST_S
+        return now - since.timestamp() < MAX_READER_WAIT_S
 
     async def _read_jobs(self, name: str, group: WorkloadGroup) -> None:
         """Read the copies of the job from a cluster into its cache. Raises RetryLater."""
@@ -212,7 +212,7 @@ class Dispatcher:
         if gone and not failed and not self._requests.busy(key):
             self._forget(key)
         self._remember_failures(key, failed)
-        self._say(key, plan)
+        self._record_faults(key, plan)
         for each in failed.values():
             if isinstance(each, Conflict):
                 raise each
@@ -221,12 +221,12 @@ class Dispatcher:
         if plan.fault:
             raise RetryLater(plan.fault)
 
-    def _say(self, key: Key, plan: GroupResult) -> None:
+    def _record_faults(self, key: Key, plan: GroupResult) -> None:
         """Record an event about what somebody has to correct."""
         faults = [f"cluster {name}: {why}" for name, why in self._failures.get(key, {}).items()]
         note = "; ".join(filter(None, [plan.fault, *faults]))
-        if note and self._said.get(key) != note:
-            self._said[key] = note
+        if note and self._last_notes.get(key) != note:
+            self._last_notes[key] = note
             self._sender.record(Event.about(key, EVENT, note, warning=True))
 
     def _remember_failures(self, key: Key, failed: Mapping[str, Exception]) -> None:
@@ -251,24 +251,24 @@ class Dispatcher:
 
     async def _send_here(self, key: Key, effects: Sequence[Effect]) -> None:
         """Write to the manager's cluster, without events that repeat the last one."""
-        said, found = self._said.get(key), list[Effect]()
+        last_note, found = self._last_notes.get(key), list[Effect]()
         for each in effects:
             if isinstance(each, Event):
-                if said == each.note:
+                if last_note == each.note:
                     continue
-                said = each.note
+                last_note = each.note
             found.append(each)
         async with self._sender.locks.hold(key):
             await self._sender.send(found)
-        if said is not None:
-            self._said[key] = said
+        if last_note is not None:
+            self._last_notes[key] = last_note
 
     def _forget(self, key: Key) -> None:
         self._known.discard(key)
         self._deleted.pop(key, None)
         self._rounds.pop(key, None)
         self._failures.pop(key, None)
-        self._said.pop(key, None)
+        self._last_notes.pop(key, None)
         self._confirmed.pop(key, None)
         self._requests.forget(key)
 

@@ -119,7 +119,7 @@ class Groups:
                 return (external,)
             found = self._cache.job(JobKey(owner.kind, key))
             if found is not None and owner.kind in self._cache.jobs:
-                return tuple(self._cache.job_caches.together(owner.kind, found))
+                return tuple(self._cache.job_caches.group_members(owner.kind, found))
         return ()
 
     def _remotes(

@@ -58,7 +58,7 @@ def _confined(location: str, prefix: Path) -> Path:
     return resolved
 
 
-def stamp(location: str) -> tuple[int, int, int] | None:
+def file_version(location: str) -> tuple[int, int, int] | None:
     """Return a value that changes with the file; None if it does not exist."""
     try:
         found = os.stat(location)

@@ -82,7 +82,7 @@ class MultiKueueObjects:
         """Return the readable clusters by name."""
         return {each.key.name: each.value for each in self.clusters.values() if each.value}
 
-    def together(self, one: str, other: str) -> bool:
+    def share_config(self, one: str, other: str) -> bool:
         """Whether a configuration names both clusters."""
         return any(
             {one, other} <= set(each.spec.clusters or ()) for each in self.config_map().values()

@@ -39,7 +39,7 @@ MOST_LOGS, MOST_OF_NAMESPACE = 128, 64
 """How many logs of one cluster are open at a time, in all and by namespace."""
 LISTED_S = 0.4
 """How long a list of pods is used again. Many users may ask at the same time."""
-AWAITED_S = 3.0
+INTEREST_S = 3.0
 """For how long after a request it is assumed that the user is still interested."""
 DEPTH = 5
 """How many owners there may be between a pod and the job."""
@@ -77,10 +77,10 @@ class RemotePods:
         self._lists: dict[tuple[str, str], tuple[float, list[Json]]] = {}
         self._asked: dict[Key, float] = {}
 
-    def awaited(self, key: Key) -> bool:
+    def has_log_readers(self, key: Key) -> bool:
         """Whether a user follows the logs of a Workload, and may not have read all of them."""
         asked = self._asked.get(key)
-        return asked is not None and self._clock.monotonic() - asked < AWAITED_S
+        return asked is not None and self._clock.monotonic() - asked < INTEREST_S
 
     async def pods(self, key: Key) -> tuple[str, list[Json]]:
         """Return the cluster of a Workload, and its pods there, oldest first."""
@@ -136,7 +136,7 @@ class RemotePods:
     def _note(self, key: Key) -> None:
         """Remember that a user is interested in a Workload."""
         now = self._clock.monotonic()
-        self._asked = {k: v for k, v in self._asked.items() if now - v < AWAITED_S}
+        self._asked = {k: v for k, v in self._asked.items() if now - v < INTEREST_S}
         self._asked[key] = now
 
     def _copy(self, key: Key) -> tuple[RemoteCluster, frozenset[str]]:
