@@ -187,5 +187,6 @@ def test_open_logs_of_a_cluster_are_limited() -> None:
         for each in logs:
             await each.aclose()
         assert await read(fleet, key, "mine")
+        assert not _source(fleet)._open, "nothing is kept about closed logs"
 
     told(scene)

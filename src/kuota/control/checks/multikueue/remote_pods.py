@@ -116,6 +116,7 @@ class RemotePods:
             raise _unavailable(cluster.name, error) from None
         finally:
             self._open[place] -= 1
+            self._open += Counter()  # Removes places without open logs.
 
     def _check_limits(self, cluster: str, namespace: str) -> None:
         """Raise TooManyRequests. The manager needs connections to the cluster for its own work."""
