@@ -236,7 +236,7 @@ async def holder_named(client: Client, key: Key, manager: str, clock: Clock) -> 
 
 
 async def _renewed_spec(client: Client, key: Key, manager: str) -> Json:
-    """Return the content of a lease that such a holder last renewed; None otherwise."""
+    """Return the spec of a lease that such a holder last renewed; empty otherwise."""
     try:
         lease = await client.get(LEASES, key)
     except NotFound:
