@@ -153,6 +153,16 @@ def test_each_replica_of_a_leader_worker_set_is_admitted_on_its_own() -> None:
     run_scene(scene, CONFIG)
 
 
+def test_all_replicas_of_a_large_leader_worker_set_get_workloads() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=2)
+        await stage.api.create(GROUPS, leader_worker_set(250))
+        await stage.rest()
+        assert 250 == len(stage.api.all(WORKLOADS))
+
+    run_scene(scene, CONFIG)
+
+
 def test_the_pods_of_a_set_that_no_longer_exists_are_not_held_back() -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(cpu=0)

@@ -17,6 +17,7 @@ from server.served import MERGE, Local, namespace
 ANN = User("ann", ("vision", "system:authenticated"), "1001")
 BEN = User("ben", ("vision", "system:authenticated"), "1002")
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/vision/jobsets"
+LEADER_WORKER_SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/vision/leaderworkersets"
 PYTORCH_JOBS = "/apis/kubeflow.org/v1/namespaces/vision/pytorchjobs"
 
 
@@ -87,6 +88,13 @@ def test_a_job_set_has_a_limited_number_of_jobs_with_valid_names(api: Local) -> 
     message = api.refusal("POST", JOB_SETS, made, user=ANN)["message"]
     assert "at most 1000 Jobs" in message
     assert "is not a DNS label" in message
+
+
+def test_a_leader_worker_set_has_a_limited_number_of_replicas(api: Local) -> None:
+    spec = {"replicas": 1001, "leaderWorkerTemplate": {"workerTemplate": pod()}}
+    made = {"metadata": {"name": "set"}, "spec": spec}
+    message = api.refusal("POST", LEADER_WORKER_SETS, made, user=ANN)["message"]
+    assert "spec.replicas: Invalid value: 1001: must be 1000 or less" in message
 
 
 def test_processes_run_as_the_user_who_last_changed_what_runs(api: Local) -> None:

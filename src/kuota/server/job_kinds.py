@@ -256,7 +256,7 @@ DEFINITIONS = (
         "leaderworkerset.x-k8s.io/leaderworkerset",
         "leaderworkersets",
         object_of(
-            replicas=COUNT,
+            replicas=_REPLICAS,
             leaderWorkerTemplate=object_of(size=COUNT, leaderTemplate=_POD, workerTemplate=_POD),
         ),
         templates=tuple(

@@ -177,6 +177,16 @@ def test_each_replica_has_a_workload_with_a_leader_and_its_workers() -> None:
     assert ["0", "1"] == [each["metadata"]["annotations"][index] for each in found]
 
 
+def test_a_pass_creates_a_limited_number_of_workloads_and_the_next_one_continues() -> None:
+    first = workloads(1_000_000)
+    assert 100 == len(first)
+    surplus = workloads(3)[2] | {"metadata": {"name": "surplus", "namespace": "ml", "uid": "w"}}
+    result = passed(leader_worker_set(150), replicas=True, workloads=(*first, surplus))
+    created = [each for each in result.effects if isinstance(each, Create)]
+    gone = [each.key.name for each in result.effects if isinstance(each, Delete)]
+    assert (50, ["surplus"]) == (len(created), gone)
+
+
 def test_scaling_down_deletes_the_workloads_of_the_last_replicas() -> None:
     given = workloads(3)
     result = passed(leader_worker_set(1), replicas=True, workloads=given)

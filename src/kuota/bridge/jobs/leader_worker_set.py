@@ -47,6 +47,8 @@ LEADER_NAME = f"{DOMAIN}/leader-name"
 INDEX_OFFSET = f"{PREFIX}pod-index-offset"
 LEADER, WORKER, MAIN = "leader", "worker", "main"
 MAX_REPLICAS = 1_000_000
+_CREATED_PER_PASS = 100
+"""How many Workloads one pass creates. Their arrival triggers the next one."""
 _STATEFUL_SET: GroupKind = ("apps", "StatefulSet")
 _TEMPLATES = ("spec", "leaderWorkerTemplate")
 _PATH = ".".join(_TEMPLATES)
@@ -187,12 +189,16 @@ class LeaderWorkerSet(ServingKind):
 
     def _keep_workloads(self, done: ServingPass) -> None:
         left = {each.key.name: each for each in done.view.workloads}
+        created = 0
         for index in range(min(_replicas_now(done.obj), MAX_REPLICAS)):
             name = self.workload_name(done.obj, done.view.gates, f"-{index}")
             stored = left.pop(name, None)
             if stored is not None:
                 self._follow(done, stored)
+            elif created == _CREATED_PER_PASS:
+                return
             elif not is_remote(done.obj):
+                created += 1
                 done.create(name, {WORKLOAD_INDEX: str(index)})
         for stored in left.values():
             _delete(done, stored)
