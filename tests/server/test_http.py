@@ -240,6 +240,16 @@ def test_a_watch_streams_and_ends_with_its_client() -> None:
     serving(work)
 
 
+def test_a_stream_announces_that_its_connection_will_be_closed() -> None:
+    async def work(server: HttpServer, session: aiohttp.ClientSession) -> None:
+        base = f"http://127.0.0.1:{await server.listen()}/api/v1/namespaces"
+        response = await watch(session, base, "one")
+        assert "close" == response.headers["Connection"]
+        response.close()
+
+    serving(work)
+
+
 def test_a_watch_ends_with_the_server() -> None:
     async def work(server: HttpServer, session: aiohttp.ClientSession) -> None:
         base = f"http://127.0.0.1:{await server.listen()}/api/v1/namespaces"

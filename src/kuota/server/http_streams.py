@@ -49,6 +49,7 @@ class OpenStreams:
         """Send a stream until it ends, its client stalls, or it is no longer allowed."""
         stream, body = _opened(incoming, response), response.body
         assert not isinstance(body, bytes)
+        stream.force_close()  # Before the headers are sent, so that clients know.
         pump = asyncio.create_task(_pumped(incoming, stream, body))
         self._open[pump] = allowed
         try:
@@ -57,7 +58,6 @@ class OpenStreams:
             del self._open[pump]
             pump.cancel()
             await asyncio.gather(pump, return_exceptions=True)
-        stream.force_close()
         failure = None if pump.cancelled() else pump.exception()
         if failure is not None:
             self.ended["stalled" if isinstance(failure, _Stalled) else "failed"] += 1
