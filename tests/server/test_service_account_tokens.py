@@ -136,6 +136,22 @@ def test_the_number_of_tokens_is_limited(api: Local) -> None:
     created(api)
 
 
+def test_tokens_of_a_deleted_account_do_not_count(api: Local) -> None:
+    for _ in range(200):
+        created(api)
+    assert 429 == api.refusal("POST", TOKEN, {"spec": {}}, user=OWN)["code"]
+    api.ask("DELETE", f"{ACCOUNTS}/ci", user=OWN)
+    api.ask("POST", ACCOUNTS, {"metadata": {"name": "ci"}}, user=OWN)
+    created(api)
+
+
+def test_a_dry_run_creates_no_token(api: Local) -> None:
+    for _ in range(201):
+        found = api.ask("POST", TOKEN, {"spec": {}}, user=OWN, dryRun="All")
+    assert "" == found["status"]["token"]
+    created(api)
+
+
 def test_service_accounts_share_the_limits_of_their_creator(api: Local) -> None:
     assert ("ann", "bob") == (bearer(api, created(api)).flow, BOB.flow)
 

@@ -65,12 +65,19 @@ class ServiceAccountTokens:
         self._clock = clock
         self._current = current
 
-    def issue(self, account: Json, issuer: User, wanted_s: int | None) -> Issued:
-        """Create a token. The caller is authorized. Raises StatusError for too many tokens."""
+    def issue(
+        self, account: Json, issuer: User, wanted_s: int | None, *, dry_run: bool = False
+    ) -> Issued:
+        """Create a token. The caller is authorized. Raises StatusError for too many tokens.
+
+        A dry run stores nothing and returns an empty token.
+        """
         now = self._clock()
         place = account["metadata"]["namespace"]
-        self._make_room(place, now)
         expires = now + timedelta(seconds=min(wanted_s or DEFAULT_S, LONGEST_S))
+        if dry_run:
+            return Issued("", expires)
+        self._make_room(place)
         # The namespace, which has no dots, tells where to look the token up.
         token = f"{PREFIX}{place}.{secrets.token_urlsafe(32)}"
         record = TokenRecord(
@@ -93,16 +100,19 @@ class ServiceAccountTokens:
         if found is None:
             return None
         record = msgspec.convert(found["spec"], TokenRecord)
-        account = self._store.get("serviceaccounts", Key(place, record.account))
-        if self._clock().timestamp() >= record.expires or account is None:
-            return None
-        if account["metadata"]["uid"] != record.account_uid or not self._may_issue(place, record):
+        if not self._lives(place, record) or not self._may_issue(place, record):
             return None
         name = f"system:serviceaccount:{place}:{record.account}"
         # Its jobs run as the user who created the token, but never as root.
         uid = record.issuer_uid if record.issuer_uid != "0" else ""
         groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{place}", EVERYBODY)
         return User(name, groups, uid, record.issuer)
+
+    def _lives(self, namespace: str, record: TokenRecord) -> bool:
+        """Whether the token has not expired and its account still exists."""
+        account = self._store.get("serviceaccounts", Key(namespace, record.account))
+        exists = account is not None and account["metadata"]["uid"] == record.account_uid
+        return exists and self._clock().timestamp() < record.expires
 
     def _may_issue(self, namespace: str, record: TokenRecord) -> bool:
         """Whether the issuer could create the token now."""
@@ -116,19 +126,19 @@ class ServiceAccountTokens:
         issuers = self._current(record.issuer, record.issuer_uid)
         return any(self._roles.allows(each, access) for each in issuers)
 
-    def _make_room(self, namespace: str, now: datetime) -> None:
-        """Delete expired tokens. Raises StatusError if there are too many others."""
+    def _make_room(self, namespace: str) -> None:
+        """Delete tokens that have ended. Raises StatusError if there are too many others."""
         valid = 0
         for each in self._store.list(_RESOURCE, namespace).items:
             record = msgspec.convert(each["spec"], TokenRecord)
-            if record.expires <= now.timestamp():
-                self._store.delete(_RESOURCE, Key(namespace, each["metadata"]["name"]))
-            else:
+            if self._lives(namespace, record):
                 valid += 1
+            else:
+                self._store.delete(_RESOURCE, Key(namespace, each["metadata"]["name"]))
         if valid >= MOST_PER_NAMESPACE:
             message = (
                 f'the service accounts of namespace "{namespace}" have {valid} valid tokens, which '
-                "is the limit; wait for one to expire, or create shorter ones"
+                "is the limit; wait for one to expire, or delete a service account"
             )
             raise StatusError(429, "TooManyRequests", message)
 

@@ -201,7 +201,9 @@ class Verbs:
         account = self._rest.read(target)
         body = self._object(target, request)
         wanted_s = token_request(account, body)
-        issued = self._credentials.service_accounts.issue(account, request.user, wanted_s)
+        issued = self._credentials.service_accounts.issue(
+            account, request.user, wanted_s, dry_run=deletion.dry_run(request)
+        )
         return answered(token_response(account, issued, self._clock()), 201)
 
     async def _session(self, target: RequestTarget, verb: str, request: Request) -> Response:
