@@ -70,6 +70,12 @@ def test_tables_and_progress_are_safe(text: str) -> None:
     assert harmless(terminal, text)
 
 
+def test_no_cell_of_a_table_begins_another_line() -> None:
+    with on_a_terminal() as terminal:
+        show_table(["name", "message"], [["a", "b\nforged"]])
+    assert "b forged" in terminal.getvalue()
+
+
 @pytest.mark.parametrize("text", ATTACKS)
 def test_colored_tables_are_safe_and_read_no_markup(text: str) -> None:
     table = Table("cell")

@@ -134,6 +134,23 @@ def test_a_job_whose_pods_fail_reports_why_until_one_runs(cluster: Cluster) -> N
     assert said not in cluster.kuota("describe", "job/train")
 
 
+def test_text_of_others_cannot_pass_for_another_line(cluster: Cluster) -> None:
+    forged = "x\nState:       SUCCEEDED"
+    made = job("train")
+    made["metadata"]["annotations"] = {"note": forged}
+    made = cluster.create(JOBS, made)
+    cluster.start_pod(made, "train-1")
+    ended = {"terminated": {"exitCode": 1, "message": forged}}
+    cluster.status(PODS, "train-1", pod_status("Failed", ended))
+    about = {"kind": "Job", "name": "train", "namespace": "default"}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"}}
+    texts = {"reason": forged, "source": {"component": forged}, "message": forged}
+    cluster.create(CORE_EVENTS, event | {"involvedObject": about} | texts)
+    said = cluster.kuota("describe", "job/train")
+    assert 5 == said.count("SUCCEEDED")
+    assert [] == [line for line in said.splitlines() if line.startswith("State:")]
+
+
 PRIORITY = "prioritization in the ClusterQueue"
 
 

@@ -31,7 +31,7 @@ from . import check_report, room
 from .connect import FAILED, Choice, conduct, server_options
 from .job_objects import workload_of
 from .kinds import absent, named
-from .output import one_line, show_table
+from .output import one_line, show_field, show_table
 from .workload_report import pods_why, print_workload
 
 if TYPE_CHECKING:
@@ -93,15 +93,15 @@ async def objects_of(
 async def printed(session: Session, resource: Resource, obj: Json) -> None:
     now = datetime.now(UTC)
     events = await _events_of(session, obj)
-    for name, value in _head(obj, now):
-        click.echo(f"{name + ':':<13}{value}")
+    for name, *values in _head(obj, now):
+        show_field(name, *values)
     workload = await workload_of(session, resource, obj)
     if workload is not None:
         await print_workload(session, workload, of_job=resource != WORKLOADS)
     else:
         reason = await _why_without_workload(session, resource, obj, events)
         if reason:
-            click.echo(f"{'Why:':<13}{reason}")
+            show_field("Why", reason)
     if resource == CLUSTER_QUEUES:
         _quotas(obj)
         await check_report.print_checks(session, obj)
@@ -134,7 +134,8 @@ async def _why_without_workload(
     return ""
 
 
-def _head(obj: Json, now: datetime) -> Iterator[tuple[str, str]]:
+def _head(obj: Json, now: datetime) -> Iterator[tuple[str, ...]]:
+    """Yield the fields of the metadata, each with its values."""
     metadata = obj["metadata"]
     yield "Name", metadata["name"]
     if metadata.get("namespace"):
@@ -143,8 +144,7 @@ def _head(obj: Json, now: datetime) -> Iterator[tuple[str, str]]:
     for field in ("labels", "annotations"):
         pairs = {k: v for k, v in (metadata.get(field) or {}).items() if k != _LAST_APPLIED}
         if pairs:
-            inner = [f"{key}={value}" for key, value in sorted(pairs.items())]
-            yield field.capitalize(), f"\n{'':<13}".join(inner)
+            yield field.capitalize(), *(f"{key}={value}" for key, value in sorted(pairs.items()))
     kind, name = owner(obj)
     if name:
         yield "Belongs to", f"{kind} {name}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "yaml")
 _GAP = "   "
+_FIELD_WIDTH = 13
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
 """How a formula may begin: also after spaces, and with the full-width forms of the characters."""
 _LAST_COLUMN = 40
@@ -51,7 +52,8 @@ def show_table(
     truncated.
     """
     titles = [each.upper() for each in header]
-    table = [titles, *rows]
+    lines = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    table: list[Sequence[str]] = [titles, *lines]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if width is not None:
         table = _narrowed(table, [each.upper() for each in optional], width)
@@ -62,6 +64,16 @@ def show_table(
             line = f"{line[: width - 1]}…"
         bold = not number and width is not None
         echo_raw(click.style(escaped(line), bold=True) if bold else escaped(line))
+
+
+def show_field(name: str, *values: str) -> None:
+    """Print a named field with one value per line.
+
+    Further lines of a value are indented more, so that they cannot pass for a value or a field.
+    """
+    further = f"\n{'':<{_FIELD_WIDTH}}"
+    lines = further.join(each.replace("\n", f"{further}  ") for each in values)
+    click.echo(f"{name + ':':<{_FIELD_WIDTH}}{lines}")
 
 
 def show_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = ()) -> None:

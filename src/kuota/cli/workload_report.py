@@ -33,7 +33,7 @@ from kuota.visibility.reading import read_explanation
 
 from .device_report import print_devices
 from .job_objects import JOB_NAME, failed_pods
-from .output import one_line, show_table
+from .output import one_line, show_field, show_table
 from .remote_pods import cluster_of, remote_pods, unreadable
 from .tables import print_details
 
@@ -77,7 +77,7 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
         ]
     for name, value in lines:
         if value:
-            click.echo(f"{name + ':':<13}{value}")
+            show_field(name, value)
     if found is not None:
         print_details(found)
     if now is LiveState.ADMITTED:
