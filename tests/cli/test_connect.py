@@ -15,6 +15,8 @@ from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster, job, workload
 from kuota.cli.connect import explained
 from kuota.kube.errors import Unreachable
 from kuota.kube.resources import JOBS, NAMESPACES, WORKLOADS
+from kuota.server import http
+from kuota.server.requests import User
 from kuota.up import state_dir as state_dirs
 from kuota.up.state_dir import RunningInstance, StateDir
 
@@ -56,6 +58,23 @@ def test_a_forbidden_namespace_leads_to_those_of_the_team(cluster: Cluster) -> N
     assert cluster.kuota("create", "cq", "x", code=1).endswith("Ask an admin for access.\n")
     said = cluster.kuota("stop", "workload", "job-train", "-n", "vision-eval", code=1)
     assert said.endswith("Members of a team may not do this. Ask an admin.\n")
+
+
+def test_a_local_user_of_one_team_needs_no_namespace_option(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = User("ann", ("vision", "system:authenticated"), "1001")
+    monkeypatch.setattr(http, "unix_user", lambda uid, owner: ann)
+    text = cluster.kubeconfig.read_text().replace(TOKEN, "''")
+    address = f"http://127.0.0.1:{cluster.port}"
+    cluster.kubeconfig.write_text(text.replace(address, f"unix://{cluster.socket}"))
+    labels = {"kuota.dev/team": "vision"}
+    cluster.create(NAMESPACES, {"metadata": {"name": "vision", "labels": labels}})
+    assert "found in namespace vision" in cluster.hints("list")
+    assert 'in the namespace "default"' in cluster.kuota("list", "-n", "default", code=1)
+    cluster.create(NAMESPACES, {"metadata": {"name": "vision-eval", "labels": labels}})
+    said = cluster.kuota("list", code=1)
+    assert said.endswith("You can work in vision and vision-eval: say -n vision.\n")
 
 
 def test_what_nobody_may_do_does_not_lead_to_an_admin(cluster: Cluster) -> None:

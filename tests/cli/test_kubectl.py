@@ -12,7 +12,9 @@ import pytest
 
 from cli.cluster import Cluster, job
 from hang import HANG_S
-from kuota.kube.resources import JOBS
+from kuota.kube.resources import JOBS, NAMESPACES
+from kuota.server import http
+from kuota.server.requests import User
 from kuota.up.state_dir import RunningInstance, StateDir
 from server.served import kubectl
 
@@ -142,6 +144,17 @@ def test_kubectl_reaches_a_unix_socket_through_a_relay(cluster: Cluster) -> None
     assert 1 == _relayed(cluster, kubectl(), "get", "job", "none").returncode
     deleted = _relayed(cluster, kubectl(), "delete", "job", "train")
     assert (0, []) == (deleted.returncode, cluster.names(JOBS)), deleted.stderr
+
+
+def test_a_relay_selects_the_namespace_of_the_only_team(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = User("ann", ("vision", "system:authenticated"), "1001")
+    monkeypatch.setattr(http, "unix_user", lambda uid, owner: ann)
+    team = {"name": "vision", "labels": {"kuota.dev/team": "vision"}}
+    cluster.create(NAMESPACES, {"metadata": team})
+    said = _relayed(cluster, kubectl(), "get", "jobs").stderr
+    assert "No resources found in vision namespace.\n" == said
 
 
 def test_a_relay_refuses_requests_without_its_secret(cluster: Cluster) -> None:

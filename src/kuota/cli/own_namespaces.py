@@ -35,7 +35,8 @@ async def forbidden(session: Session, error: Forbidden) -> str:
     if not found or "in the namespace" not in error.message:
         return rejection(error)
     words = f"You can work in {several(found)}: say -n {found[0]}"
-    return f"{error.message}\n{words}, or set it in your kubeconfig."
+    other = "" if session.by_uid else ", or set it in your kubeconfig"
+    return f"{error.message}\n{words}{other}."
 
 
 async def own_namespaces(session: Session) -> list[str]:

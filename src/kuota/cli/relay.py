@@ -22,7 +22,11 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from kuota.kube.config import Connection
+from kuota.kube.errors import KubeError
 from kuota.up import kubeconfig
+
+from .session import opened
 
 _HOP_BY_HOP = ("connection", "host", "keep-alive", "transfer-encoding")
 _LARGEST_BODY = 64 * 1024 * 1024
@@ -38,7 +42,8 @@ async def _run(socket: Path, command: Sequence[str]) -> int:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kuota-")))
         url = await _serve(stack, socket)
         config = folder / "kubeconfig"
-        kubeconfig.replace(config, kubeconfig.content(kubeconfig.cluster(url, b""), ""))
+        cluster = kubeconfig.cluster(url, b"")
+        kubeconfig.replace(config, kubeconfig.content(cluster, "", await _namespace(socket)))
         environment = os.environ | {"KUBECONFIG": str(config), "KUBECACHEDIR": str(folder)}
         loop = asyncio.get_running_loop()
         # kubectl receives Ctrl-C too, and decides how to handle it.
@@ -47,6 +52,15 @@ async def _run(socket: Path, command: Sequence[str]) -> int:
         loop.add_signal_handler(signal.SIGTERM, process.terminate)
         status = await process.wait()
         return status if status >= 0 else 128 - status
+
+
+async def _namespace(socket: Path) -> str:
+    """Return the default namespace of this user; "" if the server does not answer."""
+    try:
+        async with opened(Connection(server=f"unix://{socket}")) as session:
+            return session.namespace
+    except KubeError:
+        return ""
 
 
 async def _serve(stack: AsyncExitStack, socket: Path) -> str:

@@ -31,6 +31,8 @@ class Session:
         self.namespace = namespace
         self.here = ""
         """The options that select the same namespace in another command, if any are needed."""
+        self.by_uid = False
+        """Whether the server identifies the user by uid, without a kubeconfig."""
         self.embedded = "+kuota" in version
         """Whether the server is `kuota up`, which runs pods as processes of its machine."""
         self._sender = RetryingSender(transport, SystemClock(), None, None)
@@ -51,7 +53,11 @@ class Session:
 
 @asynccontextmanager
 async def opened(connection: Connection, namespace: str = "") -> AsyncIterator[Session]:
-    """A session with a server; raises Unreachable at once if it does not answer."""
+    """A session with a server; raises Unreachable at once if it does not answer.
+
+    A user of the Unix socket has no kubeconfig that selects a namespace. The default is therefore
+    the namespace of the user's teams, if there is exactly one.
+    """
     # Commands report failures of watches in their own words.
     logging.getLogger("kuota").addHandler(logging.NullHandler())
     transport = HttpTransport(connection)
@@ -61,6 +67,12 @@ async def opened(connection: Connection, namespace: str = "") -> AsyncIterator[S
             transport, namespace or connection.namespace, version.body.decode(errors="replace")
         )
         session.here = f"-n {namespace} " if namespace else ""
+        session.by_uid = connection.server.startswith("unix:")
+        if session.by_uid and not namespace:
+            from .own_namespaces import own_namespaces
+
+            own = await own_namespaces(session)
+            session.namespace = own[0] if len(own) == 1 else session.namespace
         yield session
     finally:
         await transport.close()
