@@ -113,6 +113,17 @@ def test_a_kind_may_be_called_as_in_other_commands(shell: Shell) -> None:
     assert ["get", "cq,workloads/wl", "-n", "wl"] == said[:-1]
 
 
+@pytest.mark.parametrize("args", [("train",), ("train", "-n", "vision")])
+def test_a_name_without_a_kind_is_not_passed_to_kubectl(shell: Shell, args: list[str]) -> None:
+    shell.start()
+    done = shell.kuota("delete", *args)
+    assert (2, "") == (done.returncode, done.stdout)
+    assert f"if train is a job: kuota delete job {' '.join(args)}\n" in done.stderr
+    for other in ("job/train", "--all", "-ftrain.yaml"):
+        assert f"delete\n{other}\n" in shell.kuota("delete", other).stdout
+    assert "delete\njobs\n--all\n" in shell.kuota("delete", "jobs", "--all").stdout
+
+
 def test_without_kubectl_the_user_is_reported_what_to_install(shell: Shell) -> None:
     shell.program.unlink()
     done = shell.kuota("get", "jobs", PATH="")

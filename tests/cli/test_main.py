@@ -52,6 +52,9 @@ def test_a_mistyped_kind_is_guessed() -> None:
     assert "did you mean jobs?" in CliRunner().invoke(main, ["list", "jbos"]).output
     assert "did you mean job?" in CliRunner().invoke(main, ["stop", "jbos"]).output
     assert "did you mean" not in CliRunner().invoke(main, ["create", "jbos"]).output
+    stopped = CliRunner().invoke(main, ["stop", "train"], prog_name="kuota")
+    assert stopped.output.endswith("; if it is a job: kuota stop job train\n")
+    assert "if it is a job" not in CliRunner().invoke(main, ["create", "train"]).output
 
 
 def test_an_interrupt_has_the_status_of_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,6 +251,32 @@ def test_wrong_amounts_are_wrong_use(cluster: Cluster) -> None:
     assert "is given twice: 2 and 1" in cluster.kuota("run", *twice, "--", "x", code=2)
 
 
+@pytest.mark.parametrize("amount", ["8", "8000m", "64k"])
+def test_memory_without_a_unit_is_wrong_use(amount: str) -> None:
+    said = _run("--memory", amount).output
+    assert f"{amount} is less than 1Mi; add a unit, as in 8Gi" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "ours"),
+    [
+        (("--partition=gpu",), "'--queue'"),
+        (("-p", "gpu"), "'--queue'"),
+        (("--mem", "8G"), "'--memory'"),
+        (("--time=2:00:00",), "'--time-limit'"),
+        (("--array", "0-9"), "'--parallelism'"),
+    ],
+)
+def test_options_of_slurm_lead_to_ours(args: tuple[str, ...], ours: str) -> None:
+    done = _run(*args)
+    assert 2 == done.exit_code
+    assert f"Did you mean {ours}?" in done.output
+
+
+def _run(*args: str) -> Result:
+    return CliRunner().invoke(main, ["run", "--dry-run", *args, "--", "true"])
+
+
 def test_a_dry_run_prints_the_manifest(cluster: Cluster) -> None:
     printed = yaml.safe_load(cluster.kuota("run", "--dry-run", "--", "/opt/Train_v2.sh"))
     assert "train-v2-sh-" == printed["metadata"]["generateName"]

@@ -48,8 +48,8 @@ def _summary(command: click.Command) -> str:
 class KindGroup(CommandGroup):
     """A group whose subcommands are kinds: `kuota stop cq`, `kuota list workloads`.
 
-    A kind is found by any of its names. Jobs are listed by their workloads. `default` is the kind
-    if none is given.
+    A kind is found by any of its names, and KIND/NAME names an object. Jobs are listed by their
+    workloads. `default` is the kind if none is given.
     """
 
     def __init__(
@@ -63,8 +63,11 @@ class KindGroup(CommandGroup):
         return super().parse_args(ctx, self.with_kind(ctx, args))
 
     def with_kind(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments, with the default kind if they name none."""
+        """Return the arguments: first a kind, which is the default if they name none."""
         first = args[0] if args else ""
+        kind, slash, name = first.partition("/")
+        if slash and self.get_command(ctx, kind) is not None:
+            return [kind, name, *args[1:]]
         named = bool(first) and not first.startswith("-")
         if not self._default or named or first in self.get_help_option_names(ctx):
             return args
@@ -78,8 +81,11 @@ class KindGroup(CommandGroup):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            known = ", ".join(self.list_commands(ctx))
-            ctx.fail(f"'{args[0]}' is not one of: {known}{self._meant(ctx, args[0])}")
+            names = self.list_commands(ctx)
+            hint = self._meant(ctx, args[0])
+            if not hint and "job" in names:
+                hint = f"; if it is a job: {ctx.command_path} job {args[0]}"
+            ctx.fail(f"'{args[0]}' is not one of: {', '.join(names)}{hint}")
         return super().resolve_command(ctx, args)
 
     def _meant(self, ctx: click.Context, word: str) -> str:

@@ -46,6 +46,11 @@ def creates(args: list[str]) -> bool:
 
 def run(verb: str, args: list[str]) -> None:
     """Replace this process by `kubectl VERB ARGS`, or run it behind a relay."""
+    if verb == "delete" and _is_lone_word(args):
+        raise click.UsageError(
+            f"delete needs a kind and a name; if {args[0]} is a job: kuota delete job "
+            + " ".join(args)
+        )
     program = _kubectl(verb)
     command = [program, verb, *_with_known_kinds(args)]
     context = _option(args, "--context")
@@ -62,6 +67,13 @@ def run(verb: str, args: list[str]) -> None:
         files = [place.kubeconfig, *([Path.home() / ".kube" / "config"] if context else [])]
         environment["KUBECONFIG"] = os.pathsep.join(map(str, files))
     os.execve(program, command, environment)
+
+
+def _is_lone_word(args: list[str]) -> bool:
+    """Whether the arguments are one word, which is no KIND/NAME, and at most a namespace."""
+    word, *rest = args or [""]
+    place = len(rest) == 2 and rest[0] in ("-n", "--namespace")
+    return bool(word) and not word.startswith("-") and "/" not in word and (place or not rest)
 
 
 def _kubectl(verb: str) -> str:

@@ -40,7 +40,37 @@ _OPTIONS = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
 """The options of resources. All others have --resource."""
 
 
-@click.command("run", context_settings={"allow_interspersed_args": False})
+_LEAST_MEMORY = "1Mi"
+"""Every program needs more. A smaller amount lacks its unit, or has that of CPUs (m)."""
+_SLURM = {
+    **dict.fromkeys(("-p", "--partition"), "--queue"),
+    **dict.fromkeys(("-G", "--gres", "--gpus-per-node", "--gpus-per-task"), "--gpus"),
+    **dict.fromkeys(("-c", "--cpus-per-task"), "--cpus"),
+    **dict.fromkeys(("--mem", "--mem-per-cpu"), "--memory"),
+    **dict.fromkeys(("-t", "--time"), "--time-limit"),
+    **dict.fromkeys(("-J", "--job-name"), "--name"),
+    **dict.fromkeys(("-a", "--array", "--ntasks"), "--parallelism"),
+    **dict.fromkeys(("-D", "--chdir"), "--workdir"),
+    "--qos": "--priority",
+    "--export": "--env",
+    "--test-only": "--dry-run",
+}
+"""Our options for those of sbatch and srun."""
+
+
+class _Run(click.Command):
+    """A command that translates the options of Slurm in its error messages."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in _SLURM:
+                error.possibilities = [_SLURM[error.option_name]]
+            raise
+
+
+@click.command("run", cls=_Run, context_settings={"allow_interspersed_args": False})
 @click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND [ARGUMENT]...")
 @click.option("-q", "--queue", default="", metavar="NAME", help="The LocalQueue to submit to.")
 @click.option("--gpus", type=Integer(0), default=0, metavar="N", help="GPUs for each pod.")
@@ -193,13 +223,24 @@ def _amounts(gpus: int, cpus: str, memory: str, others: tuple[str, ...]) -> dict
         amounts[name] = amount
     kept = {name: amount for name, amount in amounts.items() if amount}
     for name, amount in kept.items():
-        option = _OPTIONS.get(name, "--resource")
-        try:
-            if parse(amount) < 0:
-                raise click.BadParameter(f"{name}: {amount} is negative", param_hint=option)
-        except QuantityError as error:
-            raise click.BadParameter(f"{name}: {error}", param_hint=option) from None
+        fault = _fault(name, amount)
+        if fault:
+            option = _OPTIONS.get(name, "--resource")
+            raise click.BadParameter(f"{name}: {fault}", param_hint=option)
     return kept
+
+
+def _fault(name: str, amount: str) -> str:
+    """Return what is wrong with the amount of a resource, or ""."""
+    try:
+        number = parse(amount)
+    except QuantityError as error:
+        return str(error)
+    if number < 0:
+        return f"{amount} is negative"
+    if name == "memory" and 0 < number < parse(_LEAST_MEMORY):
+        return f"{amount} is less than {_LEAST_MEMORY}; add a unit, as in 8Gi (default: bytes)"
+    return ""
 
 
 def _variables(given: tuple[str, ...]) -> dict[str, str]:
