@@ -170,6 +170,19 @@ def test_a_state_folder_that_cannot_be_made_is_no_crash(
     assert said in done.output
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("backup", "copy"), ("restore",), ("restore", "latest"), ("token", "create", "ann")],
+)
+def test_the_state_of_another_user_is_not_taken_for_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    done = CliRunner().invoke(main, [*command, "--state", str(tmp_path)])
+    said = f"Error: {tmp_path} belongs to another user; ask its owner, or use sudo\n"
+    assert (1, said) == (done.exit_code, done.output)
+
+
 def test_a_backup_that_has_no_place_is_reported(tmp_path: Path) -> None:
     Store.open(tmp_path / "kuota.db").close()
     target = tmp_path / "none" / "copy"

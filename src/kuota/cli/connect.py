@@ -102,6 +102,12 @@ def state_dir_option(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+def require_owner(state_dir: StateDir) -> None:
+    """Raise Failed if the state directory belongs to another user, who alone may read it."""
+    if os.path.exists(state_dir.root) and not os.access(state_dir.root, os.R_OK):
+        raise Failed(f"{state_dir.root} belongs to another user; ask its owner, or use sudo")
+
+
 def conduct(choice: Choice, work: Callable[[Session], Awaitable[int | None]]) -> NoReturn:
     """Run `work` in a session with the selected server, and exit with the status it returns."""
     import asyncio

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .connect import ANSWER_S, state_dir_option
+from .connect import ANSWER_S, require_owner, state_dir_option
 
 if TYPE_CHECKING:
     from kuota.up.state_dir import RunningInstance, StateDir
@@ -226,6 +226,7 @@ def backup(file: Path, state_dir: StateDir) -> None:
     from kuota.server.store_copies import back_up
     from kuota.server.store_schema import StoreError
 
+    require_owner(state_dir)
     try:
         back_up(str(state_dir.store), str(file))
     except StoreError as error:
@@ -256,6 +257,7 @@ def restore(file: str | None, state_dir: StateDir) -> None:
     from kuota.server import store_copies
     from kuota.server.store_schema import StoreError
 
+    require_owner(state_dir)
     if file is None:
         _list_backups(state_dir)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connect import ANSWER_S, state_dir_option
+from .connect import ANSWER_S, require_owner, state_dir_option
 from .groups import CommandGroup
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def create(
     """
     from kuota.up import kubeconfig
 
+    require_owner(state_dir)
     cluster = kubeconfig.cluster_of(state_dir.kubeconfig)
     if server:
         cluster = kubeconfig.cluster(server, authority.read_bytes() if authority else b"")
