@@ -22,7 +22,7 @@ from kuota.kube.errors import TooLarge
 from .connect import Choice, conduct, server_options
 from .groups import CommandGroup
 from .history import read
-from .list_query import EVERYWHERE
+from .list_query import ALL_TEAMS
 from .output import counted, show_csv
 from .periods import period_options, period_query
 
@@ -39,7 +39,7 @@ def command() -> None:
 
 @command.command("focus")
 @period_options("30d", UTC)
-@EVERYWHERE
+@ALL_TEAMS
 @click.option(
     "--charge-period",
     "every",

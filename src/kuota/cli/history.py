@@ -16,7 +16,7 @@ from kuota.view.live import moment, span
 
 from .amounts import Integer
 from .connect import Choice, conduct, server_options
-from .list_query import EVERYWHERE
+from .list_query import ALL_TEAMS
 from .output import show, show_csv, show_table
 from .periods import period_options, period_query, report_output
 
@@ -46,7 +46,7 @@ _OPTIONAL = (
 @click.argument("job", required=False, default="", metavar="[JOB]")
 @click.option("-u", "--user", default="", metavar="NAME", help="Only jobs of this user.")
 @period_options("7d")
-@EVERYWHERE
+@ALL_TEAMS
 @click.option(
     "--limit",
     type=Integer(1, MOST_JOBS),

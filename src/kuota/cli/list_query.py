@@ -128,13 +128,15 @@ def list_options(function: Callable[..., None]) -> Callable[..., None]:
 
 _EVERYWHERE = (LOCAL_QUEUES, WORKLOADS)
 """Kinds whose lists have the option -A."""
-EVERYWHERE = click.option(
-    "-A",
-    "--all-namespaces",
-    "everywhere",
-    is_flag=True,
-    help="List all namespaces that you may read.",
-)
+
+
+def everywhere_option(words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the option -A; the command gets it as `everywhere`."""
+    return click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help=words)
+
+
+EVERYWHERE = everywhere_option("List all namespaces that you may read.")
+ALL_TEAMS = everywhere_option("Report on all namespaces, for users who may read all of them.")
 
 
 def spec_text(obj: Json, field: str) -> str:

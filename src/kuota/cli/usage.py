@@ -16,7 +16,7 @@ from kuota.history.api import Report
 
 from .connect import Choice, conduct, server_options
 from .history import flat, hours, read, short_name
-from .list_query import EVERYWHERE
+from .list_query import ALL_TEAMS
 from .output import show, show_csv, show_table
 from .periods import period_options, period_query, report_output
 from .waste import print_waste
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="Show what was wasted instead, by cause and team.",
 )
 @period_options("30d")
-@EVERYWHERE
+@ALL_TEAMS
 @report_output("wide adds what other resources lost, csv has exact numbers.")
 @server_options
 def command(
