@@ -68,7 +68,8 @@ def conflict(kind: Kind, name: str, why: str = "") -> StatusError:
 
 
 def forbidden(kind: Kind, name: str, why: str, causes: list[Json] | None = None) -> StatusError:
-    message = f'{kind.resource} "{name}" is forbidden: {why}'
+    what = f'{kind.resource} "{name}"' if name else kind.resource
+    message = f"{what} is forbidden: {why}"
     details = _details(kind, name) | ({"causes": causes} if causes else {})
     return StatusError(403, "Forbidden", message, details)
 
