@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CONFIG_MAPS, JOBS, PODS, SECRETS
 from kuota.runner.run_as import RunAsPolicy
+from kuota.runner.shim import ENTER
+from kuota.runner.start_failures import start_failure
 from runner.machine import World, container, job, pod, story
 
 
@@ -48,6 +51,11 @@ def test_the_pod_says_that_its_image_was_not_pulled(tmp_path: Path) -> None:
         assert "not enforced: there is no cgroup v2 in tests" in said["message"]
 
     story(tmp_path, work)
+
+
+def test_a_working_directory_that_cannot_be_created_is_reported() -> None:
+    said = start_failure("true", "/absent", ENTER, errno.EACCES)
+    assert said.startswith("cannot enter or create the working directory '/absent': Permission")
 
 
 @pytest.mark.parametrize(

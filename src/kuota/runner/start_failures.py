@@ -41,7 +41,7 @@ def start_failure(program: str, folder: str, stage: int, number: int) -> str:
     if stage in _STAGES:
         return f"{_STAGES[stage]}: {why}"
     if stage == ENTER:
-        return f"cannot enter the working directory{_quoted(folder)}: {why}"
+        return f"cannot enter or create the working directory{_quoted(folder)}: {why}"
     if number == errno.ENOENT:
         return _not_found(program)
     return f"cannot execute{_quoted(program) or ' its command'}: {why}{_remedy(program, number)}"
