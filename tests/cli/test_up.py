@@ -172,7 +172,13 @@ def test_a_state_folder_that_cannot_be_made_is_no_crash(
 
 @pytest.mark.parametrize(
     "command",
-    [("backup", "copy"), ("restore",), ("restore", "latest"), ("token", "create", "ann")],
+    [
+        ("backup", "copy"),
+        ("down", "--kill"),
+        ("restore",),
+        ("restore", "latest"),
+        ("token", "create", "ann"),
+    ],
 )
 def test_the_state_of_another_user_is_not_taken_for_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -180,7 +186,7 @@ def test_the_state_of_another_user_is_not_taken_for_missing(
     monkeypatch.setattr("os.access", lambda *_: False)
     done = CliRunner().invoke(main, [*command, "--state", str(tmp_path)])
     said = f"Error: {tmp_path} belongs to another user; ask its owner, or use sudo\n"
-    assert (1, said) == (done.exit_code, done.output)
+    assert (1, said) == (done.exit_code, done.stderr)
 
 
 def test_a_backup_that_has_no_place_is_reported(tmp_path: Path) -> None:

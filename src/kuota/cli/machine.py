@@ -42,6 +42,7 @@ def down(state_dir: StateDir, kill: bool) -> None:
     else:
         _stop(state_dir, running)
     if kill:
+        require_owner(state_dir)
         if running is not None:
             click.echo("Kuota has stopped.")
         import asyncio
