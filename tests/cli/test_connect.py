@@ -13,7 +13,7 @@ import pytest
 
 from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster, job, workload
 from kuota.cli.connect import explained
-from kuota.kube.errors import Unreachable
+from kuota.kube.errors import ApiError, Unreachable
 from kuota.kube.resources import JOBS, NAMESPACES, WORKLOADS
 from kuota.server import http
 from kuota.server.requests import User
@@ -24,6 +24,14 @@ from kuota.up.state_dir import RunningInstance, StateDir
 def test_a_certificate_that_proves_nothing_is_distinguished_from_silence() -> None:
     error = Unreachable("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
     assert "the certificate of the server cannot be verified" in explained(error).message
+
+
+def test_several_faults_are_reported_once_each() -> None:
+    causes = [{"field": "spec.a", "message": "wrong"}, {"field": "spec.b", "message": "wrong"}]
+    message = 'Job.batch "x" is invalid: [spec.a: wrong, spec.b: wrong]'
+    error = ApiError(422, "Invalid", message, {"causes": causes})
+    said = 'Job.batch "x" is invalid:\n  spec.a: wrong\n  spec.b: wrong'
+    assert said == explained(error).message
 
 
 def test_without_a_server_the_status_is_three(cluster: Cluster) -> None:

@@ -251,6 +251,13 @@ def test_wrong_amounts_are_wrong_use(cluster: Cluster) -> None:
     assert "is given twice: 2 and 1" in cluster.kuota("run", *twice, "--", "x", code=2)
 
 
+def test_a_name_that_is_too_long_is_wrong_use() -> None:
+    assert 0 == _run("--name", "x" * 63).exit_code
+    done = _run("--name", "x" * 64)
+    assert 2 == done.exit_code
+    assert "is longer than 63 characters\n" in done.output
+
+
 @pytest.mark.parametrize("amount", ["8", "8000m", "64k"])
 def test_memory_without_a_unit_is_wrong_use(amount: str) -> None:
     said = _run("--memory", amount).output

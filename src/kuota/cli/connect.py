@@ -220,7 +220,10 @@ def rejection(error: ApiError) -> str:
     causes = error.causes
     lines = [error.message]
     if len(causes) > 1:
-        lines += [f"  {each.get('field', '')}: {each.get('message', '')}" for each in causes]
+        # The message repeats all faults in one line: "… is invalid: [FIELD: FAULT, FIELD: FAULT]".
+        faults = [f"  {each.get('field', '')}: {each.get('message', '')}" for each in causes]
+        head, listed, _ = error.message.partition(": [")
+        lines = [f"{head}:" if listed else error.message, *faults]
     if isinstance(error, Unauthorized):
         lines.append(
             "The server does not accept these credentials: the token was revoked or has expired, "

@@ -40,6 +40,8 @@ _OPTIONS = {"cpu": "--cpus", "memory": "--memory", "nvidia.com/gpu": "--gpus"}
 """The options of resources. All others have --resource."""
 
 
+_LONGEST_NAME = 63
+"""The longest value of a label: the pods of a Job have a label with its name."""
 _LEAST_MEMORY = "1Mi"
 """Every program needs more. A smaller amount lacks its unit, or has that of CPUs (m)."""
 _SLURM = {
@@ -191,6 +193,7 @@ def _preview_offline(asked: RunRequest, choice: Choice, error: ServerUnreachable
 
 def _asked(
     *,
+    name: str,
     gpus: int,
     cpus: str,
     memory: str,
@@ -201,7 +204,11 @@ def _asked(
     **others: Any,
 ) -> RunRequest:
     """The options, validated."""
+    if len(name) > _LONGEST_NAME:
+        message = f"'{name}' is longer than {_LONGEST_NAME} characters"
+        raise click.BadParameter(message, param_hint="--name")
     return RunRequest(
+        name=name,
         amounts=_amounts(gpus, cpus, memory, resources),
         variables=_variables(variables),
         time_limit_s=time_limit,
