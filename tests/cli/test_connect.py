@@ -148,6 +148,19 @@ def test_the_running_installation_is_found(cluster: Cluster) -> None:
     assert "Name:        default\n" in said
 
 
+def test_the_kubeconfig_of_another_user_is_not_selected(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _announce(cluster)
+    env = {"KUBECONFIG": "", "KUOTA_STATE": str(cluster.folder)}
+    line = f"export KUBECONFIG={cluster.kubeconfig}\n"
+    assert line == cluster.kuota("status", "-o", "env", **env)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    said = cluster.kuota("status", "-o", "env", code=1, **env)
+    assert "export" not in said
+    assert "ask an admin for `kuota token create`\n" in said
+
+
 OTHER_USER = """
 import os, sys
 import kuota.kube.config, kuota.up.state_dir

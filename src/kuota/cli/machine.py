@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .connect import ANSWER_S, require_owner, state_dir_option
+from .connect import ANSWER_S, Failed, require_owner, state_dir_option
 
 if TYPE_CHECKING:
     from kuota.up.state_dir import RunningInstance, StateDir
@@ -101,7 +101,7 @@ def status(state_dir: StateDir, output: str) -> None:
         state_dir = shared_state_dir() or state_dir
     running = state_dir.running()
     if output == "env" and running is not None:
-        click.echo(f"export KUBECONFIG={shlex.quote(str(state_dir.kubeconfig))}")
+        _show_environment(state_dir)
         return
     shortages = _shortages(state_dir) if running is not None else None
     facts = _facts(state_dir, running, shortages)
@@ -118,6 +118,16 @@ def status(state_dir: StateDir, output: str) -> None:
         _show_status(state_dir, running, shortages or ())
     if running is None:
         raise SystemExit(3)
+
+
+def _show_environment(state_dir: StateDir) -> None:
+    """Print the command that sets KUBECONFIG. Raises Failed if only another user may read it."""
+    if not os.access(state_dir.kubeconfig, os.R_OK):
+        raise Failed(
+            f"{state_dir.kubeconfig} belongs to another user. `kuota` commands identify you by "
+            "uid; kubectl needs a kubeconfig of your own: ask an admin for `kuota token create`"
+        )
+    click.echo(f"export KUBECONFIG={shlex.quote(str(state_dir.kubeconfig))}")
 
 
 def _selected_server() -> str:
