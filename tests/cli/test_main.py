@@ -70,6 +70,11 @@ def test_the_version_is_reported() -> None:
     assert f"kuota, version {__version__}\n" == CliRunner().invoke(main, ["--version"]).output
 
 
+def test_commands_that_only_kubectl_has_lead_to_kubectl() -> None:
+    said = CliRunner().invoke(main, ["label", "namespace", "vision"]).output
+    assert """use kubectl: eval "$(kuota status -o env)"; kubectl label …\n""" in said
+
+
 def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys; from click.testing import CliRunner; from kuota.cli.main import main\n"

@@ -99,6 +99,11 @@ _INTERRUPTED = 130
 """The exit status after Ctrl-C, as that of shells."""
 _KUBECTL = ("delete", "edit", "get", "patch")
 """Commands that are passed to kubectl."""
+_ONLY_KUBECTL = (
+    *("annotate", "api-resources", "attach", "auth", "config", "cp", "diff", "events", "exec"),
+    *("label", "port-forward", "replace", "rollout", "scale", "taint", "wait"),
+)
+"""Commands that only kubectl has."""
 _OPTIONS_OF_COMMANDS = ("-n", "--namespace", "--kubeconfig", "--context", "-A", "-o", "--output")
 """Options that kubectl also accepts before the command."""
 
@@ -149,13 +154,19 @@ class _Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and name not in _COMMANDS and not name.startswith("-"):
-            import difflib
-
-            meant = _SYNONYMS.get(name)
-            close = [meant] if meant else difflib.get_close_matches(name, _COMMANDS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(_COMMANDS)}"
-            ctx.fail(f"No such command '{name}'; {hint}")
+            ctx.fail(f"No such command '{name}'; {_meant(name)}")
         return super().resolve_command(ctx, args)
+
+
+def _meant(name: str) -> str:
+    """Return a hint for somebody who used a command that does not exist."""
+    import difflib
+
+    if name in _ONLY_KUBECTL:
+        return f'use kubectl: eval "$(kuota status -o env)"; kubectl {name} …'
+    meant = _SYNONYMS.get(name)
+    close = [meant] if meant else difflib.get_close_matches(name, _COMMANDS, n=1)
+    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(_COMMANDS)}"
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
