@@ -74,6 +74,12 @@ def test_history_selects_jobs_by_name_and_user(server: Cluster) -> None:
     assert ["vision"] == namespaces("j1") == namespaces("job/j1")
 
 
+@pytest.mark.parametrize("command", ["history", "usage"])
+def test_a_period_that_ends_before_it_starts_is_wrong_use(server: Cluster, command: str) -> None:
+    said = server.kuota(command, "--since", "1d", "--until", "2d", code=2)
+    assert said.endswith("--since must be before --until, and in the past\n")
+
+
 @pytest.mark.parametrize("form", ["table", "wide", "csv", "json", "yaml"])
 @pytest.mark.parametrize("command", ["history", "usage"])
 def test_every_format_is_available(server: Cluster, command: str, form: str) -> None:

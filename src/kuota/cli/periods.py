@@ -75,7 +75,9 @@ def period_options(since: str, zone: tzinfo | None = None) -> Callable[[F], F]:
 
 
 def period_query(since: datetime, until: datetime | None) -> dict[str, str]:
-    """Return the parameters of a request for the period."""
+    """Return the parameters of a request for the period. Raises UsageError if it is empty."""
+    if since >= (until or datetime.now(UTC)):
+        raise click.UsageError("--since must be before --until, and in the past")
     query = {"since": since.astimezone(UTC).isoformat()}
     return query if until is None else query | {"until": until.astimezone(UTC).isoformat()}
 

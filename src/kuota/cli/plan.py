@@ -87,9 +87,7 @@ def command(
     """
     paths = (*filenames, *files)
     if not paths:
-        raise click.UsageError(
-            "nothing to plan: specify a file with -f FILE, or - for standard input"
-        )
+        raise click.UsageError("nothing to plan: give a file with -f FILE, or - for standard input")
     _, plan = planned(paths, config, feature_gates, output)
     _show(_row(plan, explain) if explain else plan, output)
 
