@@ -158,6 +158,13 @@ def test_jobs_that_are_not_queued_are_not_missed(cluster: Cluster) -> None:
     assert "LocalQueue" not in cluster.hints("list")
 
 
+def test_a_misspelt_namespace_is_reported(cluster: Cluster) -> None:
+    said = "here is no namespace defualt; did you mean default?\n"
+    assert cluster.hints("list", "-n", "defualt").endswith(f"T{said}")
+    for verb, *args in (("describe", "job", "x"), ("logs", "x"), ("run", "-q", "x", "true")):
+        assert cluster.kuota(verb, "-n", "defualt", *args, code=1).endswith(f"t{said}")
+
+
 def _failed_job(cluster: Cluster, name: str, ended: Json) -> None:
     """A Job whose only pod failed, as controllers and runner leave it."""
     made = cluster.create(JOBS, job(name))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from kuota.api.base import Json, group_of
+from kuota.api.base import Json, Key, group_of
 from kuota.kube import resources
 from kuota.kube.errors import ApiError, NotFound
-from kuota.kube.resources import EVENTS, JOBS, WORKLOADS, Resource, key_of
+from kuota.kube.resources import EVENTS, JOBS, NAMESPACES, WORKLOADS, Resource, key_of
 from kuota.view.conditions import holds
 from kuota.view.workload_state import owner
 
@@ -206,12 +206,27 @@ async def absent(
     """
     if not resource.namespaced:
         return f"{error.message}{await _similar(session, name, resource)}"
+    missing = await missing_namespace(session)
+    if missing:
+        return f"{error.message}: {missing}"
     hint = await elsewhere(session, resource, name)
     if resource == WORKLOADS:
         hint = await _of_job(session, name) or hint
     hint = hint or await _similar(session, name, resource, *others)
     nor = "".join(f", and no {each.kind} has this name" for each in others)
     return f"{error.message} in namespace {session.namespace}{nor}{hint}"
+
+
+async def missing_namespace(session: Session) -> str:
+    """Say that the selected namespace does not exist; "" if it does or cannot be read."""
+    try:
+        await session.client.get(NAMESPACES, Key("", session.namespace))
+    except NotFound:
+        similar = await _similar(session, session.namespace, NAMESPACES)
+        return f"there is no namespace {session.namespace}{similar}"
+    except ApiError:
+        pass
+    return ""
 
 
 async def _similar(session: Session, name: str, *kinds: Resource) -> str:

@@ -19,7 +19,7 @@ from kuota.kube.resources import (
 )
 
 from .connect import MANAGER, Failed
-from .kinds import elsewhere
+from .kinds import elsewhere, missing_namespace
 from .run_job import CLASSES, RunRequest, is_queued, job_of
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ class JobSubmitter:
         try:
             await self._session.client.get(LOCAL_QUEUES, Key(namespace, queue))
         except NotFound:
+            missing = await missing_namespace(self._session)
+            if missing:
+                raise Failed(missing) from None
             known = await elsewhere(self._session, LOCAL_QUEUES, queue)
             known = known or f"; {await self._names(LOCAL_QUEUES, namespace)}"
             create = f"kuota create localqueue {queue} -n {namespace} -c CLUSTERQUEUE"

@@ -27,6 +27,7 @@ from kuota.view.workload_state import (
 
 from .connect import conduct
 from .job_objects import failed_pods
+from .kinds import missing_namespace
 from .list_query import EVERYWHERE, ListQuery, age_text, list_options, spec_text
 from .output import one_line
 
@@ -167,8 +168,9 @@ async def _show_workloads(session: Session, query: ListQuery, only: WorkloadFilt
 
     query.show(session, WORKLOADS, items, _HEADER, row, _OPTIONAL)
     if not (found or queues or query.everywhere) and query.output in ("table", "wide"):
-        text = "This namespace has no LocalQueue, so its jobs are not queued: `kubectl get jobs`."
-        click.echo(text, err=True)
+        text = "this namespace has no LocalQueue, so its jobs are not queued: `kubectl get jobs`."
+        text = await missing_namespace(session) or text
+        click.echo(text[0].upper() + text[1:], err=True)
 
 
 async def _failed(session: Session, query: ListQuery, workloads: Sequence[Json]) -> Pods:
