@@ -152,11 +152,11 @@ def test_the_kubeconfig_of_another_user_is_not_selected(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _announce(cluster)
-    env = {"KUBECONFIG": "", "KUOTA_STATE": str(cluster.folder)}
+    state = str(cluster.folder)
     line = f"export KUBECONFIG={cluster.kubeconfig}\n"
-    assert line == cluster.kuota("status", "-o", "env", **env)
+    assert line == cluster.kuota("status", "-o", "env", KUOTA_STATE=state)
     monkeypatch.setattr("os.access", lambda *_: False)
-    said = cluster.kuota("status", "-o", "env", code=1, **env)
+    said = cluster.kuota("status", "-o", "env", code=1, KUOTA_STATE=state)
     assert "export" not in said
     assert "ask an admin for `kuota token create`\n" in said
 

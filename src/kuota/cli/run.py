@@ -67,9 +67,10 @@ class _Run(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name in _SLURM:
-                error.possibilities = [_SLURM[error.option_name]]
-            raise
+            name = error.option_name
+            if name not in _SLURM:
+                raise
+            raise click.NoSuchOption(name, possibilities=[_SLURM[name]], ctx=ctx) from None
 
 
 @click.command("run", cls=_Run, context_settings={"allow_interspersed_args": False})

@@ -13,6 +13,7 @@ from .connect import ANSWER_S, require_owner, state_dir_option
 from .groups import CommandGroup
 
 if TYPE_CHECKING:
+    from kuota.api.base import Json
     from kuota.server.tokens import TokenFile
     from kuota.up.state_dir import StateDir
 
@@ -58,7 +59,7 @@ def command() -> None:
     "--certificate-authority", "authority", type=_FILE, help="The CA of that server's certificate."
 )
 @click.option(
-    "--out", type=_FILE, help="Write the kubeconfig to a file that only the user can read."
+    "--out", type=_FILE, help="Write the kubeconfig to a new file that only you can read."
 )
 @state_dir_option
 def create(
@@ -85,12 +86,7 @@ def create(
     """
     from kuota.up import kubeconfig
 
-    require_owner(state_dir)
-    cluster = kubeconfig.cluster_of(state_dir.kubeconfig)
-    if server:
-        cluster = kubeconfig.cluster(server, authority.read_bytes() if authority else b"")
-    elif cluster is None:
-        raise click.ClickException(f"{state_dir.kubeconfig} does not exist: start `kuota up` first")
+    cluster = _cluster(state_dir, server, authority)
     if out is not None and out.exists():
         raise click.ClickException(f"{out} already exists; choose another file")
     groups = [*teams, *_roles(admin=admin, manager=manager, metrics=metrics)]
@@ -102,6 +98,19 @@ def create(
         click.echo(content, nl=False)
     else:
         _write(out, content, user, teams)
+
+
+def _cluster(state_dir: StateDir, server: str, authority: Path | None) -> Json:
+    """Return the cluster entry for the kubeconfig. Raises ClickException."""
+    from kuota.up import kubeconfig
+
+    require_owner(state_dir)
+    if server:
+        return kubeconfig.cluster(server, authority.read_bytes() if authority else b"")
+    found = kubeconfig.cluster_of(state_dir.kubeconfig)
+    if found is None:
+        raise click.ClickException(f"{state_dir.kubeconfig} does not exist: start `kuota up` first")
+    return found
 
 
 def _only_namespace(state_dir: StateDir, teams: tuple[str, ...]) -> str:
