@@ -70,7 +70,8 @@ class _Run(click.Command):
             name = error.option_name
             if name not in _SLURM:
                 raise
-            raise click.NoSuchOption(name, possibilities=[_SLURM[name]], ctx=ctx) from None
+            message = f"{error.message} Did you mean '{_SLURM[name]}'?"
+            raise click.NoSuchOption(name, message, ctx=ctx) from None
 
 
 @click.command("run", cls=_Run, context_settings={"allow_interspersed_args": False})
