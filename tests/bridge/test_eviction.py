@@ -104,7 +104,7 @@ def test_what_tied_it_to_its_place_is_gone_and_its_gates_are_closed() -> None:
     after = patched(obj, status(obj))
     assert after.status.cluster_name is None
     assert after.status.unhealthy_nodes is None
-    assert summary(after)["BlockedOnPreemptionGates"] == "False/Evicted"
+    assert summary(after)["BlockedOnPreemptionGates"] == "False/Preempted"
     assert status(obj)["preemptionGates"] == [
         {"name": "open", "position": "Closed", "lastTransitionTime": at(60)},
         {"name": "shut", "position": "Closed", "lastTransitionTime": at(5)},

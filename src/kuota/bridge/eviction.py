@@ -25,8 +25,10 @@ def evicted_status(
 
     `cause` is the underlying cause: why it was deactivated, or what its pods waited for.
     """
-    conditions.put("Evicted", True, _condition_reason(reason, cause), message)
-    conditions.lower("BlockedOnPreemptionGates", "Evicted")
+    written = _condition_reason(reason, cause)
+    conditions.put("Evicted", True, written, message)
+    if conditions.true("BlockedOnPreemptionGates"):
+        conditions.put("BlockedOnPreemptionGates", False, written, message)
     status: Json = {
         "conditions": conditions.json(),
         "schedulingStats": {"evictions": _counted(obj, reason.value, cause)},
