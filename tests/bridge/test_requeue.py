@@ -129,6 +129,11 @@ def test_an_eviction_ends_when_the_workload_waits_again() -> None:
         pytest.param(reserved(), reserved("train", EVICTED), id="still holds its quota"),
         pytest.param(reserved(), workload(), id="not evicted"),
         pytest.param(workload(), workload(conditions=[EVICTED]), id="had no quota"),
+        pytest.param(
+            workload(conditions=[condition("QuotaReserved")]),
+            workload(conditions=[EVICTED], status={"admission": admission()}),
+            id="its ClusterQueue is unknown",
+        ),
     ],
 )
 def test_other_changes_end_no_eviction(old: Workload | None, new: Workload) -> None:

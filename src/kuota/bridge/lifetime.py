@@ -52,14 +52,19 @@ def waited_s(obj: Workload, now: float) -> int:
 
 
 def eviction_end(old: Workload | None, new: Workload, now: float) -> CompletedEviction | None:
-    """Return the eviction that ends with this change; None if there is none."""
+    """Return the eviction that ends with this change; None if there is none.
+
+    It counts for the ClusterQueue that had admitted the workload, if that is known.
+    """
     evicted = true_condition(new.status.conditions, "Evicted")
     if old is None or evicted is None or not lost_quota(phase(old), phase(new)):
         return None
-    admission = old.status.admission or new.status.admission
+    admission = old.status.admission
+    if admission is None or not admission.cluster_queue:
+        return None
     since = evicted.last_transition_time
     return CompletedEviction(
-        cluster_queue=admission.cluster_queue if admission is not None else "",
+        cluster_queue=admission.cluster_queue,
         reason=evicted.reason,
         took_s=now - since.timestamp() if since is not None else 0.0,
     )
