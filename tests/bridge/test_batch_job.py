@@ -11,6 +11,7 @@ from kuota.api.base import Json, ObjectMeta
 from kuota.api.core import PriorityClass
 from kuota.api.gates import Gates
 from kuota.api.kueue import WorkloadPriorityClass
+from kuota.api.podset import Injection
 from kuota.api.priority import ClassMissing
 from kuota.bridge.job_pass.names import variant_name, workload_name
 from kuota.bridge.job_pass.workload import PriorityClasses, workload
@@ -175,6 +176,33 @@ def test_an_elastic_job_has_a_workload_for_each_of_its_sizes() -> None:
     assert names[0] != names[1]
 
 
-@pytest.mark.parametrize("listed", ["²", "1" * 5000, "+1", "0--1", "0-²"])
+@pytest.mark.parametrize("listed", ["²", "1" * 5000, "+1", "0--1", "0-²", "5-", "-5", "6-5", ""])
 def test_malformed_indexes_are_ignored(listed: str) -> None:
     assert 2 == terminal_indexes(f"1,{listed}", "3", 9)
+
+
+@pytest.mark.parametrize(
+    ("completed", "failed", "count"),
+    [
+        ("0-3", "2-5", 6),
+        ("0-9", "3,5", 10),
+        ("8-20", "", 2),
+        ("20-30", "", 0),
+        ("0,2", "1,3", 4),
+    ],
+)
+def test_each_index_below_the_completions_is_counted_once(
+    completed: str, failed: str, count: int
+) -> None:
+    assert count == terminal_indexes(completed, failed, 10)
+
+
+def test_the_time_to_count_indexes_does_not_depend_on_their_number() -> None:
+    assert 2**31 - 1 == terminal_indexes("0-2147483646", "5-2147483646", 2**31 - 1)
+
+
+def test_a_minimum_that_is_no_number_does_not_resize_the_job() -> None:
+    given = job({}, {PREFIX + "job-min-parallelism": "half"})
+    given["spec"] |= {"parallelism": 5, "completions": 3}
+    started = JOB.started(given, [Injection(name="main", count=3)], Gates())
+    assert 5 == started["spec"]["parallelism"]

@@ -53,8 +53,7 @@ class BatchJob(TemplateKind):
         return JobDispatch(self.gvk, self.managed_by)
 
     def templates(self, job: Json) -> Sequence[Template]:
-        minimum = annotation(job, MIN_PARALLELISM)
-        least = whole(minimum) if minimum else None
+        least = whole(annotation(job, MIN_PARALLELISM) or "")
         return [
             Template(name=MAIN, count=pod_count(job), path=_TEMPLATE, min_count=least, ranks=RANKS)
         ]
@@ -169,7 +168,7 @@ def _unmarked(job: Json) -> Json:
 
 def _sized(job: Json, count: int | None) -> Json:
     """Return the size of a Job with partial admission; empty for any other."""
-    if annotation(job, MIN_PARALLELISM) is None or count is None:
+    if whole(annotation(job, MIN_PARALLELISM) or "") is None or count is None:
         return {}
     equal = truth(annotation(job, EQUAL_COMPLETIONS) or "")
     return {"parallelism": count} | ({"completions": count} if equal else {})

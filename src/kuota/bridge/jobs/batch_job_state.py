@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kuota.api.base import Json
 from kuota.api.rules.job import pod_count
 from kuota.api.rules.report import child, elements, integer, text, whole
@@ -64,17 +66,20 @@ def terminal_indexes(completed: str, failed: str, completions: int) -> int:
 
     Both lists have the form "0,2-5"; invalid parts are ignored.
     """
-    return len(_indexes(completed, completions) | _indexes(failed, completions))
+    counted, end = 0, 0
+    for first, last in sorted([*_intervals(completed), *_intervals(failed)]):
+        upper = min(last + 1, completions)
+        counted += max(0, upper - max(first, end))
+        end = max(end, upper)
+    return counted
 
 
-def _indexes(listed: str, below: int) -> set[int]:
-    found: set[int] = set()
+def _intervals(listed: str) -> Iterator[tuple[int, int]]:
     for part in listed.split(","):
-        first, _, last = part.partition("-")
-        start, final = _index(first), _index(last or first)
-        if start is not None and final is not None:
-            found.update(range(start, min(final + 1, below)))
-    return {each for each in found if each < below}
+        first, separator, last = part.partition("-")
+        start, final = _index(first), _index(last if separator else first)
+        if start is not None and final is not None and start <= final:
+            yield start, final
 
 
 def _index(written: str) -> int | None:
