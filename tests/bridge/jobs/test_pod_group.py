@@ -106,6 +106,19 @@ def test_a_group_that_lacks_pods_waits_for_replacements() -> None:
     assert "PodsFailed" == found["WaitingForReplacementPods"]
 
 
+def test_a_group_that_is_known_to_wait_after_an_eviction_is_not_written_again() -> None:
+    workload = stored(pod("a"), pod("b"), admitted=True)
+    reason = {"status": "True", "reason": "Preempted", "message": "m", "observedGeneration": 1}
+    known = [{"type": each} | reason for each in ("Evicted", "WaitingForReplacementPods")]
+    status = workload["status"]
+    changed = workload | {
+        "metadata": workload["metadata"] | {"generation": 2},
+        "status": status | {"conditions": [*status["conditions"], *known]},
+    }
+    result = passed(pod("a", gated=False, phase="Running"), workload=changed)
+    assert ("a", "Stopped") in events(result)
+
+
 def test_a_pod_that_was_created_again_replaces_the_owner_of_the_same_name() -> None:
     workload = stored(pod("a"), pod("b"))
     result = passed(pod("a", uid="new"), pod("b"), workload=workload)

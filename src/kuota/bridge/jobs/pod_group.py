@@ -193,9 +193,12 @@ class PodGroup(JobKind):
                 return []
             return [_waiting(False, "PodsReady", "No pods need replacement")]
         evicted = condition(stored.obj.status.conditions, "Evicted")
+        waits = before is not None and before.status == "True"
         if evicted is not None and evicted.status == "True":
-            return [_waiting(True, evicted.reason, evicted.message)]
-        if before is not None and before.status == "True":
+            wanted = evicted.reason, evicted.message
+            known = waits and before is not None and (before.reason, before.message) == wanted
+            return [] if known else [_waiting(True, *wanted)]
+        if waits:
             return []
         return [_waiting(True, "PodsFailed", "Some Failed pods need replacement")]
 
