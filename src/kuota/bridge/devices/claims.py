@@ -13,7 +13,7 @@ from kuota.api.workload import PodSet, Workload
 from kuota.engine.model import Struct
 
 from .charges import DeviceFault, capacity_charge, counter_charge, pools
-from .extended import extended_requests
+from .extended import extended_names, extended_requests
 from .mappings import ClassMapping, Source
 
 Selector = Callable[[str, Json], bool]
@@ -80,11 +80,7 @@ def needs_devices(obj: Workload, extended: Mapping[str, object], gates: Gates) -
     return any(
         name in extended
         for each in obj.spec.pod_sets or ()
-        for container in (
-            *(each.template.spec.init_containers or ()),
-            *(each.template.spec.containers or ()),
-        )
-        for name in container.resources.requests or ()
+        for name in extended_names(each.template.spec)
     )
 
 

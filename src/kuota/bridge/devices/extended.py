@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kuota.api.base import Json
 from kuota.api.core import Container, PodSpec
@@ -28,6 +28,11 @@ def selected_class(classes: Iterable[Json]) -> Json:
     """
     by_name = sorted(classes, key=lambda each: text(child(each, "metadata").get("name")))
     return max(by_name, key=lambda each: text(child(each, "metadata").get("creationTimestamp")))
+
+
+def extended_names(spec: PodSpec) -> Collection[str]:
+    """Return the extended resources that the containers of a pod request."""
+    return _requests(spec, "").keys()
 
 
 def extended_requests(

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Workloads depend on devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.objects import pod_set, workload
+from kuota.api.base import Json
+from kuota.api.gates import Gates
+from kuota.bridge.devices.claims import needs_devices
+
+CLASSES: dict[str, Json] = {"example.com/gpu": {}, "gpu": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "needed"),
+    [
+        pytest.param("example.com/gpu", "1", True, id="a DeviceClass provides it"),
+        pytest.param("example.com/gpu", "0", False, id="none is requested"),
+        pytest.param("example.com/tpu", "1", False, id="no DeviceClass provides it"),
+        pytest.param("gpu", "1", False, id="not an extended resource"),
+    ],
+)
+def test_a_workload_depends_on_devices_of_the_extended_resources_it_requests(
+    name: str, amount: str, needed: bool
+) -> None:
+    obj = workload("w", pod_set(**{name: amount}))
+    assert needed is needs_devices(obj, CLASSES, Gates())
