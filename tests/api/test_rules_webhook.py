@@ -94,6 +94,43 @@ def test_a_policy_of_borrowing_must_be_never_where_nothing_is_reclaimed() -> Non
     assert {("spec.preemption", "Invalid")} == said_of({}) == said_of({"policy": ""})
 
 
+def test_the_flavors_of_several_groups_are_not_counted_for_concurrent_admission() -> None:
+    groups = [group(*(f"f{n}" for n in range(17))), group("other") | {"coveredResources": ["gpu"]}]
+    groups[1]["flavors"][0]["resources"][0]["name"] = "gpu"
+    obj = queue(resourceGroups=groups, concurrentAdmissionPolicy={"migration": {}})
+    found = webhook_faults(obj, None, Gates.of({"ConcurrentAdmission": True}))
+    assert [("spec.resourceGroups", "Invalid")] == sorted(said(found))
+
+
+@pytest.mark.parametrize(
+    ("value", "faults"),
+    [
+        ("bad,bad", ["Invalid", "Invalid"]),
+        ("a.io/x,a.io/x,a.io/x", ["Invalid", "Invalid"]),
+        ("   ", []),
+        (" , ", ["Invalid", "Invalid"]),
+    ],
+)
+def test_each_fault_of_an_admission_gate_is_reported_once(value: str, faults: list[str]) -> None:
+    obj = spoilt(workload(), "metadata.annotations", {GATED: value})
+    assert faults == [each.type.removeprefix("FieldValue") for each in webhook_faults(obj)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "faults"),
+    [
+        ("a.io/x", "a.io/x,", ["Forbidden", "Invalid"]),
+        ("", "a.io/x", ["Forbidden"]),
+        ("a.io/x,a.io/y", "a.io/y", []),
+        ("a.io/x", "", []),
+    ],
+)
+def test_admission_gates_can_only_be_removed(before: str, after: str, faults: list[str]) -> None:
+    old, new = (spoilt(workload(), "metadata.annotations", {GATED: v}) for v in (before, after))
+    found = [each.type.removeprefix("FieldValue") for each in webhook_faults(new, old)]
+    assert faults == sorted(found)
+
+
 def test_constraints_of_a_mode_that_never_migrates_are_not_looked_into() -> None:
     migration = {"mode": "RetainFirstAdmission", "constraints": {"lastAcceptableFlavorName": "x"}}
     obj = queue(concurrentAdmissionPolicy={"migration": migration})

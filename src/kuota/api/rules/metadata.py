@@ -169,6 +169,7 @@ def gated_by_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
             continue
         if gate in seen:
             yield invalid(path, value, f"names the gate {gate} twice", "name it once")
+            continue
         seen.add(gate)
         yield from malformed(path, gate, names.domain_prefixed_path(gate))
         if _size(gate) > MAX_GATE:
@@ -180,9 +181,9 @@ def gated_by_update_faults(obj: Json, old: Json, gates: Gates) -> Iterator[Field
     before, after = annotation(old, ADMISSION_GATED_BY), annotation(obj, ADMISSION_GATED_BY)
     if not after or not gates.on(Gate.AdmissionGatedBy):
         return
-    added = sorted(set(_gate_names(after)) - set(_gate_names(before or "")) - {""})
-    if before is None or added:
-        what = "the annotation was added" if before is None else f"{', '.join(added)} was added"
+    added = sorted(set(_gate_names(after)) - set(_gate_names(before or "")))
+    if not before or added:
+        what = f"{', '.join(added)} was added" if before else "the annotation was added"
         fix = "admission gates can only be set when the object is created; create it anew"
         yield forbidden(annotation_path(ADMISSION_GATED_BY), f"{what} after creation", fix)
 
@@ -192,4 +193,4 @@ def _size(text: str) -> int:
 
 
 def _gate_names(value: str) -> list[str]:
-    return [each.strip() for each in value.split(",")]
+    return [each.strip() for each in value.split(",")] if value.strip() else []
