@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gate
 from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
-from kuota.api.rules.job_common import PRIORITY_CLASS
-from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
+from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation
 from kuota.api.rules.report import child, string_map
 
 from ..draft import StoredWorkload
@@ -18,7 +15,7 @@ from ..jobs.composable import ComposableJob
 from .job_pass import JobPass
 from .match import prebuilt_name
 from .slices import closed_names, replacement_annotations, without_injection
-from .workload import priority_of, sanitized, workload
+from .workload import outdated_priorities, sanitized, workload
 
 NO_MATCH = "NoMatchingWorkload"
 NO_PODS = "NoPodSets"
@@ -47,49 +44,39 @@ def create_workload(job_pass: JobPass) -> None:
     job_pass.record_event("CreatedWorkload", f"Created workload {key}")
 
 
-def sync_workload(job_pass: JobPass, stored: StoredWorkload) -> None:
-    """Update the admission gates and the priority of a Workload from the job."""
-    if stored.true("Finished") or stored.deleting:
+def sync_workloads(job_pass: JobPass, *workloads: StoredWorkload) -> None:
+    """Update the admission gates and the priority of the Workloads of a job."""
+    live = [
+        _with_gates(job_pass, each)
+        for each in workloads
+        if not each.true("Finished") and not each.deleting
+    ]
+    try:
+        outdated = outdated_priorities(job_pass.kind, job_pass.job, job_pass.view.classes, live)
+    except ClassMissing as error:
+        _report_missing(job_pass, error)
         return
-    gates = annotation(job_pass.job, ADMISSION_GATED_BY) or ""
-    enabled = job_pass.view.config.gates.on(Gate.AdmissionGatedBy)
-    if enabled and stored.obj.metadata.annotation(ADMISSION_GATED_BY) not in ("", gates):
+    for stored, spec in outdated:
         with job_pass.draft(stored) as draft:
-            draft.patch({"metadata": {"annotations": {ADMISSION_GATED_BY: gates or None}}})
-            stored = draft.current
-        job_pass.record_event(
-            "UpdatedWorkload", f"Updated workload {stored.key}: admission gates were removed"
-        )
-    priority = _new_priority(job_pass, stored)
-    if priority:
-        with job_pass.draft(stored) as draft:
-            draft.patch({"spec": priority})
+            draft.patch({"spec": spec})
         job_pass.record_event(
             "UpdatedWorkload", f"Updated workload {stored.key}: its priority class changed"
         )
 
 
-def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
-    """Return the priority of the class that the job names now; empty if it is unchanged.
-
-    The priority does not change if it comes from a PriorityClass, or if the Workload has quota and
-    no class.
-    """
-    ref = stored.obj.spec.priority_class_ref
-    frozen = ref.kind != WORKLOAD_CLASS if ref is not None else stored.reserved
-    if frozen or (label(job_pass.job, PRIORITY_CLASS) or "") == (
-        ref.name if ref is not None else ""
-    ):
-        return {}
-    try:
-        new, value = priority_of(job_pass.kind, job_pass.job, job_pass.view.classes)
-    except ClassMissing as error:
-        _report_missing(job_pass, error)
-        return {}
-    return {
-        "priority": value,
-        "priorityClassRef": msgspec.to_builtins(new) if new is not None else None,
-    }
+def _with_gates(job_pass: JobPass, stored: StoredWorkload) -> StoredWorkload:
+    """Update the admission gates of a Workload. No gates are added once it has quota."""
+    before = stored.obj.metadata.annotation(ADMISSION_GATED_BY)
+    after = annotation(job_pass.job, ADMISSION_GATED_BY) or ""
+    enabled = job_pass.view.config.gates.on(Gate.AdmissionGatedBy)
+    if not enabled or before == after or (not before and stored.reserved):
+        return stored
+    with job_pass.draft(stored) as draft:
+        draft.patch({"metadata": {"annotations": {ADMISSION_GATED_BY: after or None}}})
+    job_pass.record_event(
+        "UpdatedWorkload", f"Updated workload {stored.key}: its admission gates changed"
+    )
+    return draft.current
 
 
 def construct_workload(job_pass: JobPass) -> Json | None:

@@ -14,7 +14,7 @@ from kuota.api.rules.report import child, elements, mapping, text
 from ..draft import StoredWorkload
 from ..inbound_workload import replaces
 from ..jobs.composable import ComposableJob, members_of
-from .construct import NO_MATCH, construct_workload, sync_workload
+from .construct import NO_MATCH, construct_workload, sync_workloads
 from .find_slice import SliceSearchResult, find_slice
 from .job_pass import JobPass
 from .match import controlled, matched, prebuilt_name
@@ -48,7 +48,7 @@ def find_workload(job_pass: JobPass) -> bool:
     if outdated is not None:
         _update(job_pass, outdated)
     elif job_pass.workload is not None:
-        sync_workload(job_pass, job_pass.workload)
+        sync_workloads(job_pass, job_pass.workload)
     # Despite a fault, a job with a Workload may have to be stopped.
     return bool(job_pass.refused) or bool(job_pass.fault and job_pass.workload is None)
 

@@ -13,7 +13,7 @@ from ..draft import StoredWorkload
 from ..inbound_workload import REPLACED
 from ..jobs.kind import JobWithRecordedSize, PodSetsUnknown
 from ..jobs.topology_request import TopologyRequestError
-from .construct import NO_MATCH, sync_workload
+from .construct import NO_MATCH, sync_workloads
 from .job_pass import JobPass
 from .match import controlled, matched
 from .slices import closed, closed_names, counts_of, normalized, resized, scaled_down, unfinished
@@ -58,9 +58,8 @@ def find_slice(job_pass: JobPass) -> SliceSearchResult:
     if not matched(job_pass, chain.selected, resizable=True):
         return SliceSearchResult.NO_MATCH
     _resize(job_pass, chain.selected)
-    for each in (job_pass.workload, *job_pass.other_slices):
-        if each is not None:
-            sync_workload(job_pass, each)
+    found = (job_pass.workload,) if job_pass.workload is not None else ()
+    sync_workloads(job_pass, *found, *job_pass.other_slices)
     return (
         SliceSearchResult.WAIT
         if job_pass.fault and job_pass.workload is None

@@ -17,7 +17,7 @@ from kuota.api.edits import edited
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import V1BETA2, WorkloadPriorityClass
 from kuota.api.names import label_value
-from kuota.api.priority import pod_priority, workload_priority
+from kuota.api.priority import WORKLOAD_CLASS, pod_priority, workload_priority
 from kuota.api.rules.job_common import PRIORITY_CLASS, queue_name, time_limit_s
 from kuota.api.rules.metadata import (
     ADMISSION_GATED_BY,
@@ -29,6 +29,7 @@ from kuota.api.rules.metadata import (
 from kuota.api.rules.report import child, string_map, text
 from kuota.api.workload import PriorityClassRef
 
+from ..draft import StoredWorkload
 from ..jobs.composable import ComposableJob
 from ..jobs.kind import ElasticJob, JobKind
 from .names import workload_name
@@ -155,6 +156,45 @@ def priority_of(
     if name:
         return workload_priority(name, classes.workloads)
     return pod_priority(kind.pod_priority_class(job), classes.pods)
+
+
+def outdated_priorities(
+    kind: JobKind, job: Json, classes: PriorityClasses, workloads: Iterable[StoredWorkload]
+) -> list[tuple[StoredWorkload, Json]]:
+    """Return the Workloads of a job whose priority has to change, and what changes in their spec.
+
+    The class is looked up only if a Workload has another one than the job. Then all Workloads get
+    its value, those that have the class already first, so that an interrupted change is repeated.
+    Raises ClassMissing.
+    """
+    name = label(job, PRIORITY_CLASS) or ""
+    following = [each for each in workloads if _follows_label(each)]
+    if all(_class_of(each) == name for each in following):
+        return []
+    ref, value = priority_of(kind, job, classes)
+    spec = {
+        "priority": value,
+        "priorityClassRef": msgspec.to_builtins(ref) if ref is not None else None,
+    }
+    return [
+        (each, spec)
+        for each in sorted(following, key=lambda each: _class_of(each) != name)
+        if (each.obj.spec.priority_class_ref, each.obj.spec.priority) != (ref, value)
+    ]
+
+
+def _follows_label(stored: StoredWorkload) -> bool:
+    """Whether the priority follows the label of the job.
+
+    It does not if it comes from a PriorityClass. A Workload with quota cannot get a class.
+    """
+    ref = stored.obj.spec.priority_class_ref
+    return ref.kind == WORKLOAD_CLASS if ref is not None else not stored.reserved
+
+
+def _class_of(stored: StoredWorkload) -> str:
+    ref = stored.obj.spec.priority_class_ref
+    return ref.name if ref is not None else ""
 
 
 def _present(fields: dict[str, Any]) -> Json:

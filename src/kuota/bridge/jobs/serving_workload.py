@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from kuota.api.base import Json, Key
 from kuota.api.core import GROUP_NAME
 from kuota.api.gates import Gate, Gates
 from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
-from kuota.api.rules.job_common import PREBUILT, PRIORITY_CLASS, queue_name
-from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
+from kuota.api.rules.job_common import PREBUILT, queue_name
+from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation
 from kuota.api.rules.report import child, elements, mapping, string_map, text
 
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Create, Effect, Event, edit
 from ..job_pass.injections import MULTI_KUEUE_ORIGIN
 from ..job_pass.names import workload_name
-from ..job_pass.workload import priority_of, sanitized, workload
+from ..job_pass.workload import outdated_priorities, sanitized, workload
 from .composable import IS_GROUP
 from .dispatch import ORIGIN_UID, OWNER_GVK, OWNER_NAME
 from .kind import key_of
@@ -154,19 +152,15 @@ class ServingPass:
 
     def follow_priority(self, draft: Draft) -> None:
         """Update the priority of a Workload that follows the label of the object."""
-        ref = draft.obj.spec.priority_class_ref
-        frozen = ref.kind != "WorkloadPriorityClass" if ref is not None else draft.current.reserved
-        if frozen or (label(self.obj, PRIORITY_CLASS) or "") == (ref.name if ref else ""):
-            return
         try:
-            new, value = priority_of(self.kind, self.obj, self.view.classes)
+            outdated = outdated_priorities(self.kind, self.obj, self.view.classes, [draft.current])
         except ClassMissing as error:
             self._report_missing(error)
             return
-        named = msgspec.to_builtins(new) if new is not None else None
-        draft.patch({"spec": {"priority": value, "priorityClassRef": named}})
-        note = f"Updated workload {draft.obj.key}: its priority class changed"
-        self.record_event("UpdatedWorkload", note)
+        for _, spec in outdated:
+            draft.patch({"spec": spec})
+            note = f"Updated workload {draft.obj.key}: its priority class changed"
+            self.record_event("UpdatedWorkload", note)
 
     def _report_missing(self, error: ClassMissing) -> None:
         self.fault, self.missing = str(error), error
