@@ -57,6 +57,17 @@ class TestAdmitted:
     def test_a_reservation_without_checks_is_enough(self) -> None:
         assert admitted(reserved()) == "True/Admitted"
 
+    def test_an_admission_that_lasts_is_confirmed_for_the_new_generation(self) -> None:
+        obj = reserved("train", condition("Admitted", reason="Admitted"))
+        changed = replace(obj, metadata=replace(obj.metadata, generation=7))
+        (found,) = (c for c in synced(changed).status.conditions or () if c.type == "Admitted")
+        (before,) = (c for c in obj.status.conditions or () if c.type == "Admitted")
+        assert (7, before.last_transition_time) == (
+            found.observed_generation,
+            found.last_transition_time,
+        )
+        assert {} == admitted_status(changed, NOON, COARSE)
+
     def test_all_checks_have_to_be_ready(self) -> None:
         checks = {"admissionChecks": [check("a", "Ready"), check("b", "Pending")]}
         assert admitted(reserved(status=checks)) == "False/UnsatisfiedAdmissionChecks"

@@ -265,6 +265,37 @@ def test_a_stopped_queue_takes_quota_as_its_policy_says(
     assert bool(written) or found.writes == 0
 
 
+@pytest.mark.parametrize("policy", ["None", "Hold", "HoldAndDrain"])
+def test_a_cluster_queue_under_deletion_is_missing_even_if_it_is_stopped(policy: str) -> None:
+    queue = replace(QUEUE, deleting=True, stop_policy=policy, checks=(CheckRule(name="ok"),))
+    obj = holding(status={"admissionChecks": [check("ok", "Pending")]})
+    found = passed(obj, cluster_queue=queue, cluster_queue_active=False)
+    assert "False/Misconfigured" == found.conditions["QuotaReserved"]
+
+
+def test_unknown_devices_do_not_end_the_hold_of_a_workload() -> None:
+    held = waiting(condition("QuotaReserved", False, "OnHold"))
+    found = passed(held, devices_unknown=True, faults=("no such class",))
+    assert "False/OnHold" == found.conditions["QuotaReserved"]
+    assert "Requeued" not in found.conditions
+    lost = passed(waiting(), devices_unknown=True, faults=("no such class",))
+    assert "False/Misconfigured" == lost.conditions["QuotaReserved"]
+
+
+def test_preemption_gates_of_the_status_follow_the_spec_and_keep_their_order() -> None:
+    gates = Gates.of({"MultiKueueOrchestratedPreemption": True}, check=False)
+    config = LifecycleConfig(gates=gates)
+    listed = [
+        {"name": name, "position": "Open", "lastTransitionTime": at(0)} for name in ("b", "a", "x")
+    ]
+    wanted = [{"name": "a"}, {"name": "b"}, {"name": "c"}]
+    obj = waiting(preemptionGates=wanted, status={"preemptionGates": listed})
+    found = passed(obj, config=config).after
+    positions = [(each.name, each.position) for each in found.status.preemption_gates or ()]
+    assert [("b", "Open"), ("a", "Open"), ("c", "Closed")] == positions
+    assert passed(found, config=config).idle
+
+
 def test_pods_that_are_late_cost_the_quota_and_then_the_activity() -> None:
     early = passed(running(), NOON + 20, SHORT)
     assert (0, 40) == (early.writes, early.result.requeue_after_s)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from kuota.api.base import Json, is_true
+from kuota.api.base import Json, condition, is_true
 from kuota.api.gates import Gate, Gates
 from kuota.api.workload import Admission, Workload
 from kuota.engine.activity import flavor_names
@@ -42,6 +42,13 @@ def phase(obj: Workload) -> WorkloadPhase:
     if is_true(conditions, "QuotaReserved"):
         return WorkloadPhase.QUOTA_RESERVED
     return WorkloadPhase.PENDING
+
+
+def on_hold(obj: Workload) -> bool:
+    """Whether its quota was released on request of its job, so that it is not queued."""
+    reserved = condition(obj.status.conditions, "QuotaReserved")
+    held = ("False", WaitReason.ON_HOLD)
+    return reserved is not None and (reserved.status, reserved.reason) == held
 
 
 def lost_quota(before: WorkloadPhase, after: WorkloadPhase) -> bool:
@@ -83,14 +90,14 @@ def sync_admitted(
     """
     reserved, ready = conditions.true("QuotaReserved"), all(state == "Ready" for state in states)
     was_admitted = conditions.true("Admitted")
+    granular = gates.on(Gate.UnadmittedWorkloadsObservability)
     if reserved and ready and placed:
-        if not was_admitted:
+        if granular or not was_admitted:
             conditions.put("Admitted", True, "Admitted", "The workload is admitted")
         return 0
     if not was_admitted and not _was_evaluated(conditions, reserved, gates):
         return 0
     ran_s = conditions.age_s("Admitted") if was_admitted else 0
-    granular = gates.on(Gate.UnadmittedWorkloadsObservability)
     conditions.put("Admitted", False, *_obstacle(reserved, ready, granular))
     return ran_s
 

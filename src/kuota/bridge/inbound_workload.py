@@ -27,7 +27,7 @@ from kuota.api.workload import Workload
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
-from .admission import owned_by_pod
+from .admission import on_hold, owned_by_pod
 from .devices.claims import (
     DeviceRequests,
     Devices,
@@ -111,7 +111,7 @@ def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model
         finished="Finished" in true,
         admitted="Admitted" in true,
         pods_ready="PodsReady" in true,
-        on_hold=_on_hold(conditions.get("QuotaReserved")),
+        on_hold=on_hold(obj),
         waiting_for_pods="WaitingForReplacementPods" in true,
         gated_by=meta.annotation(ADMISSION_GATED_BY) if gates.on(Gate.AdmissionGatedBy) else "",
         reservation=_reservation(obj, gates),
@@ -283,10 +283,6 @@ def usage_of(assigned: tuple[model.PodSetReservation, ...]) -> Amounts:
             },
         )
     return total
-
-
-def _on_hold(reserved: Condition | None) -> bool:
-    return reserved is not None and (reserved.status, reserved.reason) == ("False", "OnHold")
 
 
 def _claim(found: Condition | None) -> bool | None:

@@ -15,12 +15,12 @@ from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.engine.model import ClusterQueue, LocalQueue
 from kuota.engine.reasons import EvictionReason, WaitReason
 
-from .admission import condition_reason, sync_admitted
+from .admission import condition_reason, on_hold, sync_admitted
 from .draft import Draft, PassResult
 from .effects import Delete
 from .eviction import evicted_status, eviction_event
 from .job_pass.workload import JOB_UID
-from .lifecycle_checks import missing_gates, synced_checks
+from .lifecycle_checks import synced_checks, synced_preemption_gates
 from .lifecycle_reason import sync_pending_conditions
 from .lifecycle_reserved import delayed, reconcile_reserved, requeue_json, retry_at
 from .lifecycle_view import WorkloadPassInput
@@ -58,7 +58,7 @@ def finish_orphaned(draft: Draft, view: WorkloadPassInput) -> bool:
 def sync_preemption_gates(draft: Draft, view: WorkloadPassInput) -> None:
     """List the preemption gates of the spec in the status, new ones closed."""
     if view.config.gates.on(Gate.MultiKueueOrchestratedPreemption):
-        draft.write(missing_gates(draft.obj, draft.now))
+        draft.write(synced_preemption_gates(draft.obj, draft.now))
 
 
 def clear_stale_admission(draft: Draft, view: WorkloadPassInput) -> None:
@@ -126,7 +126,7 @@ def apply_check_delay(draft: Draft, view: WorkloadPassInput) -> bool:
 
 def report_device_faults(draft: Draft, view: WorkloadPassInput) -> bool:
     """Report devices that cannot be charged, and queue the Workload again once they can be."""
-    if draft.current.reserved:
+    if draft.current.reserved or on_hold(draft.obj):
         return False
     conditions = draft.conditions()
     found = conditions.get("Requeued")

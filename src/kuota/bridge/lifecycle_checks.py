@@ -44,19 +44,20 @@ def check_json(check: AdmissionCheckState) -> Json:
     return {"message": "", **msgspec.to_builtins(check)}
 
 
-def missing_gates(obj: Workload, now: float) -> Json:
-    """Return the status patch that lists the preemption gates of the spec; empty if not needed."""
-    known = {each.name: each for each in obj.status.preemption_gates or ()}
+def synced_preemption_gates(obj: Workload, now: float) -> Json:
+    """Return the status patch that lists the preemption gates of the spec; empty if not needed.
+
+    Listed gates keep their position. New gates are closed.
+    """
+    listed = obj.status.preemption_gates or []
     names = [each.name for each in obj.spec.preemption_gates or ()]
-    if list(known) == names:
+    kept = [each for each in listed if each.name in names]
+    known = {each.name for each in kept}
+    closed = {"position": "Closed", "lastTransitionTime": timestamp(now)}
+    added = [{"name": name, **closed} for name in names if name not in known]
+    if kept == listed and not added:
         return {}
-    at = timestamp(now)
-    closed = {"position": "Closed", "lastTransitionTime": at}
-    gates = [
-        msgspec.to_builtins(known[name]) if name in known else {"name": name, **closed}
-        for name in names
-    ]
-    return {"preemptionGates": gates or None}
+    return {"preemptionGates": [*msgspec.to_builtins(kept), *added] or None}
 
 
 KIND = "WorkloadPriorityClass"

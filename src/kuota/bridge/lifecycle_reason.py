@@ -7,7 +7,7 @@ from kuota.api.gates import Gate
 from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.engine.reasons import WaitReason
 
-from .admission import admitted_status, condition_reason
+from .admission import admitted_status, condition_reason, on_hold
 from .draft import Draft
 from .lifecycle_view import WorkloadPassInput
 
@@ -54,9 +54,9 @@ def _obstacle(draft: Draft, view: WorkloadPassInput) -> Obstacle | None:
         return queue_obstacle(view)
     if not draft.active:
         return WaitReason.DEACTIVATED, "The workload is deactivated"
-    reserved = draft.conditions().get("QuotaReserved")
-    if reserved is not None and reserved.reason == WaitReason.ON_HOLD:
+    if on_hold(draft.obj):
         return None
+    reserved = draft.conditions().get("QuotaReserved")
     blocked = queue_obstacle(view) or _own_obstacle(draft, view)
     if blocked is not None:
         return blocked

@@ -108,7 +108,7 @@ def evict_from_stopped_cluster_queue(draft: Draft, view: WorkloadPassInput) -> b
     drained = queue is not None and queue.stop_policy == _DRAIN
     reason = EvictionReason.CLUSTER_QUEUE_STOPPED
     why = cluster_obstacle(view)
-    if queue is not None and queue.deleting and queue.stop_policy == "None":
+    if queue is not None and queue.deleting:
         why = WaitReason.MISCONFIGURED, f"ClusterQueue {queue.name} is being deleted"
     return _evict_from_stopped(draft, view, why, reason if drained else None)
 

@@ -15,8 +15,8 @@ from kuota.api.base import Json
 from kuota.api.gates import Gate, Gates
 from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.engine.model import ConcurrentAdmission
-from kuota.engine.reasons import WaitReason
 
+from .admission import on_hold
 from .conditions import timestamp
 from .draft import Draft, PassResult
 from .effects import Create, Delete, Effect
@@ -133,11 +133,11 @@ def _next(waiting: list[Draft]) -> Draft | None:
 
 def _waits(draft: Draft, gates: Gates) -> bool:
     """Whether only missing quota keeps the variant from being admitted."""
-    stored, reserved = draft.current, draft.conditions().get("QuotaReserved")
+    stored = draft.current
     gated = gates.on(Gate.AdmissionGatedBy) and draft.obj.metadata.annotation(ADMISSION_GATED_BY)
     over = not draft.active or stored.true("Finished") or stored.reserved
-    on_hold = reserved is not None and reserved.reason == WaitReason.ON_HOLD
-    return not (gated or over or on_hold or stored.true("WaitingForReplacementPods"))
+    held = on_hold(draft.obj) or stored.true("WaitingForReplacementPods")
+    return not (gated or over or held)
 
 
 def _open_since(draft: Draft) -> datetime | None:
