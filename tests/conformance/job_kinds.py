@@ -22,7 +22,7 @@ from kuota.bridge.lifecycle_view import LifecycleConfig
 from .adapters.webhooks import agree
 from .case import Json, Run, check, refused, same
 from .effects import Objects
-from .jobs import local_queue, namespace, rules_of, selector, stored, view_of
+from .jobs import listed_objects, local_queue, namespace, rules_of, selector, stored, view_of
 from .recorder import convert, whole
 from .world import gates_of
 
@@ -93,13 +93,12 @@ def _managed_namespaces(run: Run) -> LabelSelector:
     return selector(next((each for each in found if isinstance(each, str)), None))
 
 
-def reconciled(run: Run, kind: JobKind, job: Json, others: Iterable[Json] = ()) -> None:
+def reconciled(run: Run, kind: JobKind, job: Json) -> None:
     """Run one pass, carry its effects out, and compare the job, if recorded, and Workloads."""
     workloads = [_adopted(each, kind, job) for each in whole(run.inputs.get("workloads")) or []]
     shared = run.inputs.get("shared") or {}
     space = shared.get("testNamespace") or namespace(key_of(job).namespace)
-    around = [*workloads, space, *others]
-    around += run.inputs.get("priorityClasses") or ()
+    around = [*workloads, space, *listed_objects(run)]
     rules = replace(rules_of(run), owners=owners_of([kind.framework]))
     result = reconcile_job(view_of(key_of(job), job, around, rules, kind), run.now)
     objects = Objects([job | {"kind": kind.gvk.kind}, *workloads])
@@ -142,12 +141,13 @@ def defaulted(run: Run, kind: JobKind, job: Json, around: Iterable[Json] = ()) -
     """The job after the mutating webhook."""
     given = run.inputs
     held = [*(given.get("queues") or ()), *(given.get("clusterQueues") or ()), *around]
+    held += listed_objects(run)
     if given.get("admissionCheck") is not None:
         held.append(given["admissionCheck"])
     if given.get("defaultLqExist") or given.get("withDefaultLocalQueue"):
         held.append(local_queue("default", key_of(job).namespace))
     space = namespace(key_of(job).namespace)
-    return job_webhook.defaulted(kind, job, stored([*held, space]), config_of(run, kind))
+    return job_webhook.defaulted(kind, job, stored([space, *held]), config_of(run, kind))
 
 
 def defaults_agree(run: Run, kind: JobKind, job: Json) -> None:
@@ -164,7 +164,7 @@ def faults(
     run: Run, kind: JobKind, job: Json, old: Json | None = None, around: Iterable[Json] = ()
 ) -> list[FieldError]:
     """What the validating webhook rejects."""
-    held = list(around)
+    held = [*around, *listed_objects(run)]
     if run.inputs.get("defaultLqExist"):
         held.append(local_queue("default", key_of(job).namespace))
     job = job | {"kind": kind.gvk.kind}

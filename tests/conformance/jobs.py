@@ -38,6 +38,24 @@ def _place(obj: Json) -> tuple[GroupKind, Key]:
     return (group, obj["kind"]), Key(meta.get("namespace", ""), meta["name"])
 
 
+_LISTS_OF_OBJECTS = (
+    "initObjects",
+    "initObjs",
+    "objs",
+    "objects",
+    "namespaces",
+    "otherJobs",
+    "priorityClasses",
+    "workloadPriorityClasses",
+    "resourceFlavors",
+)
+
+
+def listed_objects(run: Run) -> list[Json]:
+    """The stored objects that a case lists, under whichever of the usual names it does."""
+    return [each for name in _LISTS_OF_OBJECTS for each in whole(run.inputs.get(name)) or ()]
+
+
 def namespace(name: str, labels: Mapping[str, str] | None = None) -> Json:
     """A Namespace as the recorded tests make it: without labels unless they add some."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from conformance.adapters.serving import config_of, validated
 from conformance.case import Run, same
-from conformance.jobs import local_queue, namespace, stored
+from conformance.jobs import listed_objects, local_queue, namespace, stored
 from conformance.recorder import whole
 from conformance.registry import Exercise, suite
 from kuota.bridge.jobs.deployment import Deployment
@@ -18,7 +18,7 @@ KIND = Deployment()
 def defaults(run: Run) -> None:
     obj = whole(run.inputs["deployment"])
     space = obj["metadata"].get("namespace", "")
-    around = [namespace(space)]
+    around = [namespace(space), *listed_objects(run)]
     if run.inputs["defaultLqExist"]:
         around.append(local_queue("default", space))
     same(run.expected["want"], defaulted(KIND, obj, stored(around), config_of(run)))

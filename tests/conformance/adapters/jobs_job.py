@@ -11,7 +11,15 @@ import msgspec
 
 from conformance.case import Json, Run, refused, same
 from conformance.effects import Objects, events_of
-from conformance.jobs import EVERYWHERE, local_queue, namespace, rules_of, stored, view_of
+from conformance.jobs import (
+    EVERYWHERE,
+    listed_objects,
+    local_queue,
+    namespace,
+    rules_of,
+    stored,
+    view_of,
+)
 from conformance.recorder import convert, whole
 from conformance.registry import Exercise, suite
 from conformance.world import gates_of
@@ -19,6 +27,7 @@ from kuota.api.base import Key
 from kuota.api.config.frameworks import BATCH_JOB
 from kuota.api.merge_patch import merged
 from kuota.api.podset import Injection, MergeConflict
+from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.job_pass.workload import sanitized
 from kuota.bridge.jobs import job_webhook
@@ -93,7 +102,8 @@ def reconciled(run: Run) -> None:
     job = whole(run.inputs.get("job"))
     named = run.inputs.get("reconcileKey") or (job or {})["metadata"]
     key = Key(named["namespace"], named["name"])
-    workloads = [_adopted(each, job) for each in whole(run.inputs.get("workloads")) or []]
+    prebuilt = job is not None and bool(prebuilt_name(job, gates_of(run)))
+    workloads = [_adopted(each, job, prebuilt) for each in whole(run.inputs.get("workloads")) or []]
     around = [*workloads, *_around(run)]
     result = reconcile_job(view_of(key, job, around, rules_of(run)), run.now)
     objects = Objects([*([job] if job is not None else []), *workloads])
@@ -105,7 +115,7 @@ def reconciled(run: Run) -> None:
     same(_plain(wanted), _plain(left) if left is not None else _GONE)
     listed = run.expected.get("wantWorkloads") or []
     same(_in_order(listed), _in_order(objects.all("Workload")))
-    if job is not None and _prebuilt(job):
+    if prebuilt:
         same(_owners(listed), _owners(objects.all("Workload")), ".ownerReferences")
     same(events_of(run.expected.get("wantEvents")), events_of(result.effects))
 
@@ -113,25 +123,17 @@ def reconciled(run: Run) -> None:
 def _around(run: Run) -> list[Json]:
     """The other objects of the test. The labelled namespace it makes is not in the record."""
     labelled = namespace("labelled-ns", {"managed-by-kueue": "true"})
-    classes, jobs = run.inputs.get("priorityClasses") or (), run.inputs.get("otherJobs") or ()
-    return [run.inputs["shared"]["testNamespace"], labelled, *classes, *jobs]
+    return [run.inputs["shared"]["testNamespace"], labelled, *listed_objects(run)]
 
 
-def _adopted(workload: Json, job: Json | None) -> Json:
+def _adopted(workload: Json, job: Json | None, prebuilt: bool) -> Json:
     """The test makes the job the owner of workloads that have none, but for prebuilt ones."""
-    if workload["metadata"].get("ownerReferences") or job is None:
+    if workload["metadata"].get("ownerReferences") or job is None or prebuilt:
         return workload
     meta = job["metadata"]
-    if _prebuilt(job):
-        return workload
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"]}
     owner |= {"uid": meta.get("uid", ""), "controller": True}
     return merged(workload, {"metadata": {"ownerReferences": [owner]}})
-
-
-def _prebuilt(job: Json) -> str:
-    labels = job["metadata"].get("labels") or {}
-    return str(labels.get("kueue.x-k8s.io/prebuilt-workload-name") or "")
 
 
 def _owners(workloads: Iterable[Json]) -> list[Any]:
@@ -214,8 +216,8 @@ def _pod_set(info: Json) -> Json:
 def defaulted(run: Run) -> None:
     """Every namespace is managed. Jobs and MPIJobs are the kinds that the test knows."""
     given, job = run.inputs, whole(run.inputs["job"])
-    around = [*(given.get("objs") or ()), *(given.get("queues") or ())]
-    around += [namespace("default"), *(given.get("clusterQueues") or ())]
+    around = [namespace("default"), *listed_objects(run), *(given.get("queues") or ())]
+    around += given.get("clusterQueues") or ()
     if given.get("admissionCheck") is not None:
         around.append(given["admissionCheck"])
     if given.get("defaultLqExist"):

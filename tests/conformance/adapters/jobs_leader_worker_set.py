@@ -6,7 +6,7 @@ from __future__ import annotations
 from conformance.adapters.serving import carried_out, config_of, in_order, validated
 from conformance.case import Run, refused, same
 from conformance.effects import events_of
-from conformance.jobs import classes_of, local_queue, namespace, stored
+from conformance.jobs import classes_of, listed_objects, local_queue, namespace, stored
 from conformance.recorder import whole
 from conformance.registry import Exercise, suite
 from conformance.world import gates_of
@@ -25,7 +25,7 @@ _NAME, _NAMESPACE = "test-lws", "test-ns"
 def defaults(run: Run) -> None:
     obj = whole(run.inputs["lws"])
     space = obj["metadata"].get("namespace", "")
-    around = [namespace(space)]
+    around = [namespace(space), *listed_objects(run)]
     if run.inputs["defaultLqExist"]:
         around.append(local_queue("default", space))
     config = config_of(run, manage_all=run.inputs["manageJobsWithoutQueueName"])
@@ -52,9 +52,8 @@ def index(run: Run) -> None:
 @suite("jobs/leaderworkerset-TestReconciler", exercises=Exercise.PATH)
 def reconciled(run: Run) -> None:
     obj = whole(run.inputs.get("leaderWorkerSet"))
-    pods, sets, workloads, classes = (
-        whole(run.inputs.get(field)) or []
-        for field in ("pods", "statefulSets", "workloads", "workloadPriorityClasses")
+    pods, sets, workloads = (
+        whole(run.inputs.get(field)) or [] for field in ("pods", "statefulSets", "workloads")
     )
     meta = (obj or {}).get("metadata") or {}
     owned = [each for each in workloads if obj is not None and _owner(each) == meta["uid"]]
@@ -64,7 +63,7 @@ def reconciled(run: Run) -> None:
         pods=tuple(pods),
         related=tuple(sets),
         workloads=tuple(map(StoredWorkload.of, owned)),
-        classes=classes_of(classes),
+        classes=classes_of(listed_objects(run)),
         gates=gates_of(run),
     )
     result = KIND.reconcile(view, run.now)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from conformance.case import Json, Run, refused, same
 from conformance.effects import Objects, events_of
-from conformance.jobs import namespace, rules_of, view_of
+from conformance.jobs import listed_objects, namespace, rules_of, view_of
 from conformance.recorder import convert, whole
 from conformance.registry import Exercise, suite
 from conformance.world import gates_of
@@ -40,7 +40,7 @@ _GROUP_PREFIX = "group/"
 def reconciled(run: Run) -> None:
     """Run one pass over a Pod or its group, carry its effects out, and compare all objects."""
     pods, workloads = whole(run.inputs.get("pods")) or [], _workloads(run)
-    around = [*(whole(run.inputs.get("initObjects")) or ()), namespace("ns")]
+    around = [namespace("ns"), *listed_objects(run)]
     view = _view(run, pods, workloads, around)
     result = reconcile_job(view, run.now)
     objects = Objects([*pods, *workloads])

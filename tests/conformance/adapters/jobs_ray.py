@@ -225,7 +225,7 @@ def suspended(run: Run) -> None:
 
 @suite("jobs/raycluster-TestReconciler", exercises=Exercise.PATH, ignores=RECONCILER_IGNORES)
 def passes(run: Run) -> None:
-    reconciled(run, CLUSTER, _typed(run, "job"), whole(run.inputs.get("initObjects")) or ())
+    reconciled(run, CLUSTER, _typed(run, "job"))
 
 
 @suite("jobs/raycluster-TestValidateDefault", "jobs/rayjob-TestDefault", exercises=Exercise.PATH)

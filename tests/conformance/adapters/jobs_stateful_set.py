@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from conformance.adapters.serving import carried_out, in_order, plain, validated
 from conformance.case import Json, Run, refused, same
 from conformance.effects import events_of
-from conformance.jobs import EVERYWHERE, local_queue, stored
+from conformance.jobs import EVERYWHERE, classes_of, listed_objects, local_queue, stored
 from conformance.recorder import whole
 from conformance.registry import Exercise, suite
 from conformance.world import gates_of
@@ -27,7 +27,7 @@ KIND = StatefulSet()
 @suite("jobs/statefulset-TestDefault", exercises=Exercise.PATH)
 def defaults(run: Run) -> None:
     obj, config = whole(run.inputs["statefulset"]), _config(run, "enableIntegrations")
-    around = whole(run.inputs.get("initObjs")) or []
+    around = listed_objects(run)
     if run.inputs["defaultLqExist"]:
         around.append(local_queue("default", obj["metadata"]["namespace"]))
     manage_all = run.inputs["manageJobsWithoutQueueName"]
@@ -49,8 +49,7 @@ def create(run: Run) -> None:
 @suite("jobs/statefulset-TestValidateUpdate", exercises=Exercise.PATH)
 def update(run: Run) -> None:
     new, old = whole(run.inputs["newObj"]), whole(run.inputs["oldObj"])
-    around = whole(run.inputs.get("objs")) or []
-    validated(run, KIND, new, old, around, _config(run, "integrations"))
+    validated(run, KIND, new, old, _config(run, "integrations"))
 
 
 @suite("jobs/statefulset-TestHandle")
@@ -107,6 +106,7 @@ def _view(
         pods=tuple(pods),
         workloads=tuple(map(StoredWorkload.of, workloads)),
         manages_all=bool(run.inputs.get("manageJobsWithoutQueueName")),
+        classes=classes_of(listed_objects(run)),
         gates=gates_of(run),
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 from conformance.adapters.webhooks import agree
 from conformance.case import Json, Run, check
 from conformance.effects import Objects
-from conformance.jobs import EVERYWHERE, namespace, stored
+from conformance.jobs import EVERYWHERE, listed_objects, namespace, stored
 from conformance.recorder import whole
 from conformance.world import gates_of
 from kuota.api.config.frameworks import FRAMEWORKS
@@ -38,11 +38,10 @@ def validated(
     kind: PodParent,
     obj: Json,
     old: Json | None = None,
-    around: Iterable[Json] = (),
     config: LifecycleConfig | None = None,
 ) -> None:
     """Compare the faults, and that nothing is accepted with a warning."""
-    look_up = stored([*around, *map(namespace, SPACES)])
+    look_up = stored([*map(namespace, SPACES), *listed_objects(run)])
     found = faults_of(kind, obj, old, look_up, config or config_of(run))
     agree(run.expected["wantErr"], found)
     warnings = kind.warnings(obj, old, owned=False)
