@@ -177,7 +177,7 @@ def _additional(run: Run) -> list[Json]:
 
 
 def _devices(objects: Iterable[Json]) -> Devices:
-    """The device classes and claim templates. The recorded test maps one class of devices."""
+    """The devices that the objects describe. The recorded test maps one class of them."""
     classes = {each["metadata"]["name"]: each for each in objects if each["kind"] == "DeviceClass"}
     named = {each["spec"].get("extendedResourceName"): each for each in classes.values()}
     return Devices(
@@ -215,6 +215,7 @@ _READ = {
     "ResourceClaimTemplate",
     "ResourceSlice",
     "DeviceClass",
+    "ResourceSlice",
 }
 
 
