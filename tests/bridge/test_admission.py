@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from bridge.lifecycles import waiting
 from bridge.objects import (
     NOON,
     admission,
+    at,
     check,
     condition,
     patched,
@@ -21,6 +23,7 @@ from bridge.objects import (
     summary,
     workload,
 )
+from bridge.passes import passed
 from kuota.api.base import ObjectMeta, OwnerReference
 from kuota.api.gates import Gates
 from kuota.api.workload import Admission, Workload
@@ -35,6 +38,7 @@ from kuota.bridge.admission import (
     withdrawn_status,
 )
 from kuota.bridge.conditions import Conditions
+from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.engine.model import CheckRule, ClusterQueue, ResourceGroup
 from kuota.engine.reasons import WaitReason
 
@@ -257,3 +261,17 @@ class TestRelease:
             "Admitted": "False/NoReservation",
         }
         assert after.status.admission is None
+
+
+def test_preemption_gates_of_the_status_follow_the_spec_and_keep_their_order() -> None:
+    gates = Gates.of({"MultiKueueOrchestratedPreemption": True}, check=False)
+    config = LifecycleConfig(gates=gates)
+    listed = [
+        {"name": name, "position": "Open", "lastTransitionTime": at(0)} for name in ("b", "a", "x")
+    ]
+    wanted = [{"name": "a"}, {"name": "b"}, {"name": "c"}]
+    obj = waiting(preemptionGates=wanted, status={"preemptionGates": listed})
+    found = passed(obj, config=config).after
+    positions = [(each.name, each.position) for each in found.status.preemption_gates or ()]
+    assert [("b", "Open"), ("a", "Open"), ("c", "Closed")] == positions
+    assert passed(found, config=config).idle

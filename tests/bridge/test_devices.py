@@ -25,5 +25,5 @@ CLASSES: dict[str, Json] = {"example.com/gpu": {}, "gpu": {}}
 def test_a_workload_depends_on_devices_of_the_extended_resources_it_requests(
     name: str, amount: str, needed: bool
 ) -> None:
-    obj = workload("w", pod_set(**{name: amount}))
+    obj = workload("w", pod_set(requests={name: amount}))
     assert needed is needs_devices(obj, CLASSES, Gates())

@@ -282,20 +282,6 @@ def test_unknown_devices_do_not_end_the_hold_of_a_workload() -> None:
     assert "False/Misconfigured" == lost.conditions["QuotaReserved"]
 
 
-def test_preemption_gates_of_the_status_follow_the_spec_and_keep_their_order() -> None:
-    gates = Gates.of({"MultiKueueOrchestratedPreemption": True}, check=False)
-    config = LifecycleConfig(gates=gates)
-    listed = [
-        {"name": name, "position": "Open", "lastTransitionTime": at(0)} for name in ("b", "a", "x")
-    ]
-    wanted = [{"name": "a"}, {"name": "b"}, {"name": "c"}]
-    obj = waiting(preemptionGates=wanted, status={"preemptionGates": listed})
-    found = passed(obj, config=config).after
-    positions = [(each.name, each.position) for each in found.status.preemption_gates or ()]
-    assert [("b", "Open"), ("a", "Open"), ("c", "Closed")] == positions
-    assert passed(found, config=config).idle
-
-
 def test_pods_that_are_late_cost_the_quota_and_then_the_activity() -> None:
     early = passed(running(), NOON + 20, SHORT)
     assert (0, 40) == (early.writes, early.result.requeue_after_s)

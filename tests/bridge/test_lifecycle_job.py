@@ -9,56 +9,24 @@ from typing import Any
 import msgspec
 import pytest
 
+from bridge.batch_jobs import FLAVORS, QUEUED, UNHURRIED, admitted, job_workload, queued_job
 from bridge.objects import NOON, condition
 from bridge.passes import Outcome, worked
 from kuota.api.base import Json, Key, ObjectMeta
 from kuota.api.config.shapes import Configuration, CustomLabel, Integrations, Metrics
 from kuota.api.gates import Gates
-from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
 from kuota.api.merge_patch import merged
 from kuota.api.workload import TIMED_OUT, Workload
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
-from kuota.bridge.inbound_workload import REPLACES
 from kuota.bridge.job_pass.injections import injections
-from kuota.bridge.job_pass.workload import PriorityClasses
 from kuota.bridge.job_pass.workload import workload as made_from
 from kuota.bridge.jobs.ancestor import Owners
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import Ancestor, LifecycleConfig, lifecycle_config
 
-QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
-FLAVORS = {"a100": ResourceFlavor()}
 DONE = {"type": "Complete", "status": "True", "message": "done"}
-UNHURRIED = LifecycleConfig(timeout_s=None, recovery_timeout_s=None)
-
-
-def _job(*, suspend: bool = True, status: Json | None = None, **meta: Any) -> Json:
-    container = {"name": "c", "resources": {"requests": {"gpu": "4"}}}
-    template = {"metadata": {}, "spec": {"containers": [container], "restartPolicy": "Never"}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "train", "namespace": "ml", "uid": "u", "labels": QUEUED, **meta},
-        "spec": {"suspend": suspend, "parallelism": 1, "template": template},
-        "status": status or {},
-    }
-
-
-def _workload(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
-    """The Workload of the job."""
-    record = made_from(JOB, _job())
-    given = {"conditions": list(conditions), **(status or {})}
-    return msgspec.convert(record | {"spec": record["spec"] | spec, "status": given}, Workload)
-
-
-def _admitted(*conditions: Json, **spec: Any) -> Workload:
-    usage = {"flavors": {"gpu": "a100"}, "resourceUsage": {"gpu": "4"}}
-    assigned = [{"name": "main", "count": 1, **usage}]
-    held = [condition(each, reason=each) for each in ("QuotaReserved", "Admitted")]
-    admission = {"clusterQueue": "gpus", "podSetAssignments": assigned}
-    return _workload(*held, *conditions, status={"admission": admission}, **spec)
 
 
 def _job_patches(found: Outcome) -> list[Json]:
@@ -72,22 +40,24 @@ def _job_patches(found: Outcome) -> list[Json]:
 
 
 def test_a_queued_job_gets_a_workload_once() -> None:
-    found = worked(_job())
+    found = worked(queued_job())
     assert ["Workload"] == [e.kind for e in found.result.effects if isinstance(e, Create)]
     assert ["CreatedWorkload"] == found.events
-    assert worked(_job(), _workload(), config=UNHURRIED).idle
+    assert worked(queued_job(), job_workload(), config=UNHURRIED).idle
 
 
 @pytest.mark.parametrize(
     ("job", "view"),
     [
-        pytest.param(_job(labels={}), {}, id="no queue name"),
-        pytest.param(_job(), {"namespace": None}, id="no namespace"),
+        pytest.param(queued_job(labels={}), {}, id="no queue name"),
+        pytest.param(queued_job(), {"namespace": None}, id="no namespace"),
         pytest.param(
-            _job(), {"namespace": {"kubernetes.io/metadata.name": "kube-system"}}, id="not managed"
+            queued_job(),
+            {"namespace": {"kubernetes.io/metadata.name": "kube-system"}},
+            id="not managed",
         ),
-        pytest.param(_job(status={"conditions": [DONE]}), {}, id="over before it was seen"),
-        pytest.param(_job(status={"active": 2}), {}, id="pods still there"),
+        pytest.param(queued_job(status={"conditions": [DONE]}), {}, id="over before it was seen"),
+        pytest.param(queued_job(status={"active": 2}), {}, id="pods still there"),
     ],
 )
 def test_some_jobs_get_none(job: Json, view: dict[str, Any]) -> None:
@@ -95,7 +65,7 @@ def test_some_jobs_get_none(job: Json, view: dict[str, Any]) -> None:
 
 
 def test_a_job_starts_with_one_write_when_its_workload_is_admitted() -> None:
-    found = worked(_job(), _admitted(), config=UNHURRIED, flavors=FLAVORS)
+    found = worked(queued_job(), admitted(), config=UNHURRIED, flavors=FLAVORS)
     (patch,) = _job_patches(found)
     assert patch["spec"]["suspend"] is False
     assert (["Started"], 1) == (found.events, found.writes)
@@ -103,17 +73,17 @@ def test_a_job_starts_with_one_write_when_its_workload_is_admitted() -> None:
 
 def test_an_admission_that_names_no_pod_set_goes_by_its_place() -> None:
     """Whoever wrote it, the Job starts, and is not stopped for it afterwards."""
-    record = msgspec.to_builtins(_admitted())
+    record = msgspec.to_builtins(admitted())
     record["status"]["admission"]["podSetAssignments"][0]["name"] = "c"
     obj = msgspec.convert(record, Workload)
-    (patch,) = _job_patches(worked(_job(), obj, config=UNHURRIED, flavors=FLAVORS))
+    (patch,) = _job_patches(worked(queued_job(), obj, config=UNHURRIED, flavors=FLAVORS))
     assert patch["spec"]["suspend"] is False
-    running = merged(_job(), patch)
+    running = merged(queued_job(), patch)
     assert [] == _job_patches(worked(running, obj, config=UNHURRIED, flavors=FLAVORS))
 
 
 def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
-    found = worked(_job(), _admitted(), config=UNHURRIED)
+    found = worked(queued_job(), admitted(), config=UNHURRIED)
     assert found.idle
     assert found.result.fault
 
@@ -121,17 +91,17 @@ def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
 @pytest.mark.parametrize(
     ("obj", "ready", "expected"),
     [
-        pytest.param(_workload(), 0, "False/WaitForStart", id="not admitted"),
-        pytest.param(_admitted(), 0, "False/WaitForStart", id="admitted"),
-        pytest.param(_admitted(), 1, "True/Started", id="ready"),
+        pytest.param(job_workload(), 0, "False/WaitForStart", id="not admitted"),
+        pytest.param(admitted(), 0, "False/WaitForStart", id="admitted"),
+        pytest.param(admitted(), 1, "True/Started", id="ready"),
         pytest.param(
-            _admitted(condition("PodsReady", reason="Started")),
+            admitted(condition("PodsReady", reason="Started")),
             0,
             "False/WaitForRecovery",
             id="lost",
         ),
         pytest.param(
-            _admitted(condition("PodsReady", False, "WaitForRecovery")),
+            admitted(condition("PodsReady", False, "WaitForRecovery")),
             1,
             "True/Recovered",
             id="back",
@@ -140,15 +110,15 @@ def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
 )
 def test_readiness_is_reported(obj: Workload, ready: int, expected: str) -> None:
     status = {"active": 1, "ready": ready}
-    found = worked(_job(suspend=False, status=status), obj, flavors=FLAVORS)
+    found = worked(queued_job(suspend=False, status=status), obj, flavors=FLAVORS)
     assert expected == found.conditions["PodsReady"]
-    again = worked(_job(suspend=False, status=status), found.after, flavors=FLAVORS)
+    again = worked(queued_job(suspend=False, status=status), found.after, flavors=FLAVORS)
     assert found.conditions == again.conditions
 
 
 def test_the_end_of_a_job_is_reported_then_its_workload_is_released() -> None:
-    over = _job(suspend=False, status={"conditions": [DONE]})
-    first = worked(over, _admitted(), flavors=FLAVORS)
+    over = queued_job(suspend=False, status={"conditions": [DONE]})
+    first = worked(over, admitted(), flavors=FLAVORS)
     assert "True/Succeeded" == first.conditions["Finished"]
     assert 1 == first.writes
     second = worked(over, first.after, flavors=FLAVORS)
@@ -159,20 +129,20 @@ def test_the_end_of_a_job_is_reported_then_its_workload_is_released() -> None:
 @pytest.mark.parametrize("reason", ["DeadlineExceeded", "BackoffLimitExceeded"])
 def test_a_workload_records_that_its_job_exceeded_its_deadline(reason: str) -> None:
     end = {"type": "Failed", "status": "True", "reason": reason, "message": "late"}
-    found = worked(_job(status={"conditions": [end]}), _admitted(), flavors=FLAVORS)
+    found = worked(queued_job(status={"conditions": [end]}), admitted(), flavors=FLAVORS)
     late = "True/DeadlineExceeded" if reason == "DeadlineExceeded" else None
     assert ("True/Failed", late) == tuple(map(found.conditions.get, ("Finished", TIMED_OUT)))
 
 
 def test_quota_is_free_only_when_an_evicted_job_has_no_active_pods() -> None:
-    evicted = _admitted(condition("Evicted", reason="Preempted", message="make room"))
+    evicted = admitted(condition("Evicted", reason="Preempted", message="make room"))
     there = worked(
-        _job(suspend=False, status={"active": 1}), evicted, config=UNHURRIED, flavors=FLAVORS
+        queued_job(suspend=False, status={"active": 1}), evicted, config=UNHURRIED, flavors=FLAVORS
     )
     assert "True/QuotaReserved" == there.conditions["QuotaReserved"]
     assert ["Stopped"] == there.events
     # A pod of a lost node may be terminating forever.
-    stuck = _job(status={"active": 0, "terminating": 1})
+    stuck = queued_job(status={"active": 0, "terminating": 1})
     gone = worked(stuck, evicted, config=UNHURRIED, flavors=FLAVORS)
     assert "False/PendingEvaluation" == gone.conditions["QuotaReserved"]
     assert "True/Preempted" == gone.conditions["Requeued"]
@@ -180,9 +150,9 @@ def test_quota_is_free_only_when_an_evicted_job_has_no_active_pods() -> None:
 
 
 def test_a_stop_suspends_then_clears_the_start_then_restores() -> None:
-    running = _job(suspend=False, status={"startTime": "2026-01-02T11:00:00Z"})
+    running = queued_job(suspend=False, status={"startTime": "2026-01-02T11:00:00Z"})
     running["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "z1"}
-    evicted = _admitted(condition("Evicted", reason="Preempted"))
+    evicted = admitted(condition("Evicted", reason="Preempted"))
     first, second, third = _job_patches(worked(running, evicted, config=UNHURRIED, flavors=FLAVORS))
     assert first["spec"]["suspend"] is True
     assert {"status": {"startTime": None}} == second
@@ -202,28 +172,28 @@ def test_only_a_job_that_was_given_up_is_deleted_and_not_before_its_time(
     reason: str, kept_s: float | None, after_s: float, deleted: bool
 ) -> None:
     config = msgspec.structs.replace(UNHURRIED, retain_deactivated_s=kept_s)
-    obj = _workload(condition("Evicted", reason=reason), active=False)
-    found = worked(_job(), obj, now=NOON + after_s, config=config)
+    obj = job_workload(condition("Evicted", reason=reason), active=False)
+    found = worked(queued_job(), obj, now=NOON + after_s, config=config)
     gone = (each for each in found.result.effects if isinstance(each, Delete))
     assert deleted == any(each.kind == "Job.batch" for each in gone)
 
 
 def test_a_job_that_is_gone_takes_its_workload_along() -> None:
-    found = worked(None, _admitted())
+    found = worked(None, admitted())
     assert "True/OwnerNotFound" == found.conditions["Finished"]
     assert {"metadata": {"finalizers": None}} == found.body
 
 
 def test_a_job_that_cannot_follow_its_owners_up_waits() -> None:
-    found = worked(_job(), nesting="nobody there")
+    found = worked(queued_job(), nesting="nobody there")
     assert ("nobody there", True) == (found.result.fault, found.idle)
-    deep = worked(_job(), nesting="too deep", nested_too_deep=True)
+    deep = worked(queued_job(), nesting="too deep", nested_too_deep=True)
     assert ["JobNestingTooDeep!"] == deep.events
 
 
 def test_labels_and_annotations_are_copied_where_configured() -> None:
     config = LifecycleConfig(labels_to_copy=("team",), annotations_to_copy=("cost",))
-    given = _job(labels={**QUEUED, "team": "blue"}, annotations={"cost": "7", "other": "8"})
+    given = queued_job(labels={**QUEUED, "team": "blue"}, annotations={"cost": "7", "other": "8"})
     (made,) = (e for e in worked(given, config=config).result.effects if isinstance(e, Create))
     meta = made.object["metadata"]
     assert "blue" == meta["labels"]["team"]
@@ -251,154 +221,83 @@ def test_what_metrics_are_labelled_with_is_copied_to_workloads() -> None:
 def test_pods_of_another_cluster_s_job_say_so() -> None:
     """The origin is set by the manager cluster of MultiKueue, whose worker this cluster is."""
     remote = msgspec.structs.replace(
-        _admitted(), metadata=ObjectMeta(name="w", labels={"kueue.x-k8s.io/multikueue-origin": "m"})
+        admitted(), metadata=ObjectMeta(name="w", labels={"kueue.x-k8s.io/multikueue-origin": "m"})
     )
     label = "kueue.x-k8s.io/multikueue-worker-workload-pod"
-    found = [injections(each, FLAVORS, Gates())[0].labels for each in (remote, _admitted())]
+    found = [injections(each, FLAVORS, Gates())[0].labels for each in (remote, admitted())]
     assert ["true", None] == [(each or {}).get(label) for each in found]
 
 
 def test_jobs_are_left_alone_while_their_integration_is_disabled() -> None:
     config = LifecycleConfig(owners=Owners(managed=frozenset()))
-    assert worked(_job(suspend=False), config=config).idle
+    assert worked(queued_job(suspend=False), config=config).idle
 
 
 EDITED = QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": "60"}
 
 
 def test_a_suspended_job_that_was_edited_keeps_the_edit_and_loses_its_reservation() -> None:
-    job = _job(labels=EDITED)
+    job = queued_job(labels=EDITED)
     job["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "z1"}
-    found = worked(job, _admitted(), config=UNHURRIED, flavors=FLAVORS)
+    found = worked(job, admitted(), config=UNHURRIED, flavors=FLAVORS)
     assert [] == _job_patches(found)
     assert found.deleted
     assert (["DeletedWorkload"], True) == (found.events, bool(found.result.fault))
 
 
 def test_a_workload_that_is_being_deleted_is_not_deleted_again() -> None:
-    obj = _admitted()
+    obj = admitted()
     since = datetime.fromtimestamp(NOON, UTC)
     leaving = msgspec.structs.replace(obj.metadata, deletion_timestamp=since)
     obj = msgspec.structs.replace(obj, metadata=leaving)
-    found = worked(_job(labels=EDITED), obj, config=UNHURRIED, flavors=FLAVORS)
+    found = worked(queued_job(labels=EDITED), obj, config=UNHURRIED, flavors=FLAVORS)
     assert {"metadata": {"finalizers": None}} == found.body
     assert not found.deleted
     assert "DeletedWorkload" not in found.events
 
 
 def test_a_surplus_workload_goes_before_the_outdated_one_is_updated() -> None:
-    second = msgspec.structs.replace(_workload(), metadata=_named("zweit"))
-    both = worked(_job(labels=EDITED), _workload(), second, config=UNHURRIED)
+    second = msgspec.structs.replace(job_workload(), metadata=_named("zweit"))
+    both = worked(queued_job(labels=EDITED), job_workload(), second, config=UNHURRIED)
     assert (["DeletedWorkload"], True) == (both.events, bool(both.result.fault))
-    alone = worked(_job(labels=EDITED), _workload(), config=UNHURRIED)
+    alone = worked(queued_job(labels=EDITED), job_workload(), config=UNHURRIED)
     assert (["UpdatedWorkload"], "") == (alone.events, alone.result.fault)
     assert {"spec": {"maximumExecutionTimeSeconds": 60}} == alone.body
 
 
 def _named(name: str) -> ObjectMeta:
-    return msgspec.structs.replace(_workload().metadata, name=name)
+    return msgspec.structs.replace(job_workload().metadata, name=name)
 
 
 def test_a_running_job_whose_flavor_is_gone_still_matches_its_workload() -> None:
-    found = worked(_job(suspend=False), _admitted(), config=UNHURRIED, flavors={})
+    found = worked(queued_job(suspend=False), admitted(), config=UNHURRIED, flavors={})
     assert found.idle
 
 
 def test_a_missing_priority_class_of_pods_is_not_reported_as_a_workload_priority_class() -> None:
-    job = _job()
+    job = queued_job()
     job["spec"]["template"]["spec"]["priorityClassName"] = "high"
     found = worked(job)
     assert ([], True) == (found.events, bool(found.result.fault))
-    named = _job(labels=QUEUED | {"kueue.x-k8s.io/priority-class": "high"})
+    named = queued_job(labels=QUEUED | {"kueue.x-k8s.io/priority-class": "high"})
     assert ["WorkloadPriorityClassNotFound!"] == worked(named).events
-
-
-def _slice(name: str, class_: str, priority: int, *conditions: Json, **meta: Any) -> Workload:
-    """A slice of the elastic job, with a priority class."""
-    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": class_}
-    made = made_from(JOB, _elastic())
-    spec = made["spec"] | {"priority": priority, "priorityClassRef": ref}
-    notes = made["metadata"]["annotations"] | meta.pop("annotations", {})
-    known = made["metadata"] | {"name": name, "uid": name, "annotations": notes, **meta}
-    return msgspec.convert(
-        made | {"metadata": known, "spec": spec, "status": {"conditions": list(conditions)}},
-        Workload,
-    )
-
-
-def _elastic(**labels: str) -> Json:
-    notes = {"kueue.x-k8s.io/elastic-job": "true"}
-    return _job(annotations=notes, generation=1, labels=QUEUED | labels)
-
-
-def test_a_change_of_the_priority_class_repairs_slices_that_have_it_with_an_old_value() -> None:
-    classes = PriorityClasses(
-        workloads={"high": WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=9)}
-    )
-    job = _elastic(**{"kueue.x-k8s.io/priority-class": "high"})
-    admitted = [condition("QuotaReserved"), condition("Admitted")]
-    old = _slice("old", "high", 5, *admitted)
-    new = _slice("new", "low", 1, annotations={REPLACES: "ml/old"})
-    found = worked(job, old, new, config=UNHURRIED, classes=classes, flavors=FLAVORS)
-    patches = [each for each in found.result.effects if isinstance(each, Patch)]
-    changed = [
-        (each.key.name, each.body["spec"]["priority"]) for each in patches if "spec" in each.body
-    ]
-    assert [("old", 9), ("new", 9)] == changed[:2]
-    settled = worked(
-        job, old, _slice("new", "high", 9, annotations={REPLACES: "ml/old"}), config=UNHURRIED
-    )
-    assert "UpdatedWorkload" not in settled.events
-
-
-GATED = "kueue.x-k8s.io/admission-gated-by"
-
-
-def _gated() -> Workload:
-    meta = _workload().metadata
-    return msgspec.structs.replace(
-        _workload(), metadata=msgspec.structs.replace(meta, annotations={GATED: "example.com/a"})
-    )
-
-
-@pytest.mark.parametrize(("enabled", "events"), [(True, ["UpdatedWorkload"]), (False, [])])
-def test_gates_removed_from_a_job_are_removed_from_its_workload(
-    enabled: bool, events: list[str]
-) -> None:
-    config = msgspec.structs.replace(UNHURRIED, gates=Gates.of({"AdmissionGatedBy": enabled}))
-    assert events == worked(_job(), _gated(), config=config).events
-
-
-def test_gates_of_a_job_are_added_to_its_workload_before_it_has_quota() -> None:
-    gated = _job(annotations={GATED: "example.com/a"})
-    found = worked(gated, _workload(), config=UNHURRIED)
-    assert {"metadata": {"annotations": {GATED: "example.com/a"}}} == found.body
-    assert ["UpdatedWorkload"] == found.events
-    assert "UpdatedWorkload" not in worked(gated, _admitted(), config=UNHURRIED).events
-
-
-def test_a_change_of_the_workload_does_not_end_the_pass() -> None:
-    gated, config = _gated(), msgspec.structs.replace(UNHURRIED, timeout_s=60)
-    found = worked(_job(), gated, config=config)
-    assert {"metadata": {"annotations": {GATED: None}}} == found.body
-    assert "False/WaitForStart" == found.conditions["PodsReady"]
 
 
 PREBUILT = {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}
 
 
 def test_a_finished_job_does_not_miss_its_prebuilt_workload() -> None:
-    job = _job(labels=QUEUED | PREBUILT, suspend=False, status={"conditions": [DONE]})
+    job = queued_job(labels=QUEUED | PREBUILT, suspend=False, status={"conditions": [DONE]})
     assert worked(job).idle
-    missing = worked(_job(labels=QUEUED | PREBUILT, suspend=False))
+    missing = worked(queued_job(labels=QUEUED | PREBUILT, suspend=False))
     assert (["Stopped"], True) == (missing.events, bool(missing.result.fault))
 
 
 def test_a_job_that_adopts_its_prebuilt_workload_leaves_the_other_owners() -> None:
-    job = _job(labels=QUEUED | PREBUILT)
+    job = queued_job(labels=QUEUED | PREBUILT)
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "author", "uid": "other"}
     own = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u"}
-    record = msgspec.to_builtins(_workload())
+    record = msgspec.to_builtins(job_workload())
     record["metadata"]["ownerReferences"] = [other, own]
     found = worked(job, prebuilt=StoredWorkload.of(record), config=UNHURRIED)
     owners = found.body["metadata"]["ownerReferences"]
@@ -407,13 +306,13 @@ def test_a_job_that_adopts_its_prebuilt_workload_leaves_the_other_owners() -> No
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "3000000000", "soon"])
 def test_a_time_limit_that_cannot_be_stored_is_no_limit(seconds: str) -> None:
-    job = _job(labels=QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": seconds})
+    job = queued_job(labels=QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": seconds})
     assert "maximumExecutionTimeSeconds" not in made_from(JOB, job)["spec"]
-    assert worked(job, _workload(), config=UNHURRIED).idle
+    assert worked(job, job_workload(), config=UNHURRIED).idle
 
 
 def test_a_job_whose_topology_cannot_be_parsed_gets_no_workload() -> None:
-    job = _job()
+    job = queued_job()
     unparsable = {"kueue.x-k8s.io/podset-unconstrained-topology": "perhaps"}
     job["spec"]["template"]["metadata"]["annotations"] = unparsable
     found = worked(job)
@@ -424,8 +323,8 @@ def test_a_job_whose_topology_cannot_be_parsed_gets_no_workload() -> None:
     ("newest", "suspended", "stopped"),
     [
         (None, False, True),
-        (_workload(), False, True),
-        (_admitted(), False, False),
+        (job_workload(), False, True),
+        (admitted(), False, False),
         (None, True, False),
     ],
 )
@@ -434,12 +333,12 @@ def test_a_job_below_a_managed_one_only_runs_while_that_one_is_admitted(
 ) -> None:
     stored = StoredWorkload.of(msgspec.to_builtins(newest)) if newest is not None else None
     above = Ancestor(key=JobKey(JOB.group_kind, Key("ml", "above")), newest=stored)
-    found = worked(_job(suspend=suspended), ancestor=above)
+    found = worked(queued_job(suspend=suspended), ancestor=above)
     assert ([{"spec": {"suspend": True}}] if stopped else []) == _job_patches(found)
     assert (["Suspended"] if stopped else []) == found.events
 
 
 def test_a_job_that_is_over_is_not_suspended_for_the_one_above_it() -> None:
     above = Ancestor(key=JobKey(JOB.group_kind, Key("ml", "above")))
-    over = _job(suspend=False, status={"conditions": [DONE]})
+    over = queued_job(suspend=False, status={"conditions": [DONE]})
     assert worked(over, ancestor=above).idle
