@@ -275,3 +275,15 @@ def test_preemption_gates_of_the_status_follow_the_spec_and_keep_their_order() -
     positions = [(each.name, each.position) for each in found.status.preemption_gates or ()]
     assert [("b", "Open"), ("a", "Open"), ("c", "Closed")] == positions
     assert passed(found, config=config).idle
+
+
+@pytest.mark.parametrize("reason", ["WaitingForQuota", "PendingEvaluation", "OnHold"])
+def test_a_reason_that_still_applies_is_observed_for_a_new_generation(reason: str) -> None:
+    obj = waiting(condition("QuotaReserved", False, reason) | {"observedGeneration": 2})
+    found = passed(obj)
+    (after,) = (each for each in found.after.status.conditions or () if each.reason == reason)
+    assert (3, at(0)) == (
+        after.observed_generation,
+        msgspec.to_builtins(after.last_transition_time),
+    )
+    assert passed(found.after).idle

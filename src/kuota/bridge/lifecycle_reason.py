@@ -14,8 +14,9 @@ from .lifecycle_view import WorkloadPassInput
 Obstacle = tuple[WaitReason, str]
 """Why a workload has no quota: the reason and the message of QuotaReserved=False."""
 
-_BY_ENGINE = frozenset(
+_LASTING = frozenset(
     {
+        WaitReason.PENDING_EVALUATION,
         WaitReason.NO_MATCHING_FLAVOR,
         WaitReason.WAITING_FOR_QUOTA,
         WaitReason.EXCEEDS_MAX_QUOTA,
@@ -25,6 +26,7 @@ _BY_ENGINE = frozenset(
         WaitReason.INTERNAL_ERROR,
     }
 )
+"""Reasons that stand until the engine evaluates the workload again."""
 
 
 def sync_pending_conditions(draft: Draft, view: WorkloadPassInput) -> bool:
@@ -48,28 +50,27 @@ def sync_pending_conditions(draft: Draft, view: WorkloadPassInput) -> bool:
 def _obstacle(draft: Draft, view: WorkloadPassInput) -> Obstacle | None:
     """Return the first reason that applies; None to leave the condition as it is.
 
-    Without UnadmittedWorkloadsObservability only queues that cannot admit are reported.
+    A reason that still applies is returned again, so that the condition records the present
+    generation. Without UnadmittedWorkloadsObservability only queues that cannot admit are reported.
     """
     if not view.config.gates.on(Gate.UnadmittedWorkloadsObservability):
         return queue_obstacle(view)
     if not draft.active:
         return WaitReason.DEACTIVATED, "The workload is deactivated"
-    if on_hold(draft.obj):
-        return None
     reserved = draft.conditions().get("QuotaReserved")
+    if reserved is not None and on_hold(draft.obj):
+        return WaitReason.ON_HOLD, reserved.message
     blocked = queue_obstacle(view) or _own_obstacle(draft, view)
     if blocked is not None:
         return blocked
-    if reserved is not None and reserved.reason in _BY_ENGINE:
-        return None
+    if reserved is not None and reserved.reason in _LASTING:
+        return WaitReason(reserved.reason), reserved.message
     if reserved is None and view.parent:
         return (
             WaitReason.PENDING_EVALUATION,
             "Its variants, one for each flavor, are queued instead",
         )
     if reserved is None and not view.config.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
-        return None
-    if reserved is not None and reserved.reason == WaitReason.PENDING_EVALUATION:
         return None
     return WaitReason.PENDING_EVALUATION, "The workload has not been evaluated yet"
 
