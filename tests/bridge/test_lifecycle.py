@@ -160,19 +160,20 @@ def test_who_is_active_again_queues_again_whoever_deactivated_it(reason: str) ->
 
 
 @pytest.mark.parametrize("reason", ["PodsReadyTimeout", "AdmissionCheck"])
-def test_a_back_off_ends_at_its_time_in_one_write(reason: str) -> None:
+def test_a_back_off_is_cleared_at_its_time_and_then_the_workload_is_requeued(reason: str) -> None:
     delayed = waiting(
         condition("Requeued", False, reason),
         status={"requeueState": {"count": 1, "requeueAt": at(60)}},
     )
     early = passed(delayed, NOON + 20)
     assert (0, 40) == (early.writes, early.result.requeue_after_s)
-    over = passed(delayed, NOON + 60)
-    assert "True/BackoffFinished" == over.conditions["Requeued"]
-    state = over.after.status.requeue_state
+    cleared = passed(delayed, NOON + 60)
+    assert f"False/{reason}" == cleared.conditions["Requeued"]
+    state = cleared.after.status.requeue_state
     assert state is not None
     assert (1, None) == (state.count, state.requeue_at)
-    assert 1 == over.writes
+    over = passed(cleared.after, NOON + 60)
+    assert "True/BackoffFinished" == over.conditions["Requeued"]
 
 
 def test_a_back_off_ends_at_its_time_also_for_one_that_still_holds_quota() -> None:

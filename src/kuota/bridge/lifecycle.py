@@ -153,7 +153,10 @@ def deactivate_on_request(draft: Draft, view: WorkloadPassInput) -> bool:
 
 
 def await_requeue_delay(draft: Draft, view: WorkloadPassInput) -> bool:
-    """Wait for the end of a delay, then requeue a Workload without quota."""
+    """Wait for the end of a delay, then clear it if the Workload has no quota.
+
+    The next pass requeues it.
+    """
     state = draft.obj.status.requeue_state
     if not draft.active or state is None or state.requeue_at is None:
         return False
@@ -162,7 +165,6 @@ def await_requeue_delay(draft: Draft, view: WorkloadPassInput) -> bool:
         draft.requeue_after(left_s)
     elif not draft.current.reserved:
         draft.write({"requeueState": {"requeueAt": None}})
-        requeue(draft, view)
     return not draft.current.reserved
 
 
