@@ -14,7 +14,7 @@ from kuota.api import fieldsets, managed_fields
 from kuota.api.base import Json
 from kuota.api.convert import SECONDS, SECONDS_MISSPELT
 from kuota.api.workload import WorkloadStatus
-from kuota.bridge.handover import handed_over, is_finished, stranded
+from kuota.bridge.handover import handed_over, has_stale_admission, is_finished
 
 APPLIER, PODS_READY = "kueue-admission", "kueue-job-controller-PodsReady"
 ADMISSION: Json = {"f:admission": {".": {}, "f:clusterQueue": {}}}
@@ -190,7 +190,7 @@ def test_only_kuota_loses_and_only_kueue_gains(managed: list[Json]) -> None:
     ],
 )
 def test_an_admission_without_quota_is_left_over(status: Json, expected: bool) -> None:
-    assert expected == stranded({"status": status})
+    assert expected == has_stale_admission({"status": status})
 
 
 def test_a_workload_is_over_when_it_says_so() -> None:

@@ -21,9 +21,9 @@ from kuota.bridge.node_failures import (
     NodeHealth,
     NodeView,
     assigned_nodes,
+    may_have_failed,
     recheck_in_s,
     recorded,
-    suspicious,
     terminated_status,
     undecided,
     verdict,
@@ -228,9 +228,9 @@ def test_only_running_workloads_are_on_nodes() -> None:
 
 
 def test_healthy_nodes_are_not_suspicious() -> None:
-    assert not suspicious(_node())
+    assert not may_have_failed(_node())
     for node in (None, _node(""), _node("False"), _node("Unknown"), _node(effect="NoExecute")):
-        assert suspicious(node)
+        assert may_have_failed(node)
 
 
 def test_a_terminated_pod_keeps_its_conditions() -> None:

@@ -106,8 +106,8 @@ def _was_evaluated(conditions: Conditions, reserved: bool, gates: Gates) -> bool
     """Whether to set Admitted=False. Not before the workload was evaluated for the first time."""
     if not gates.on(Gate.UnadmittedWorkloadsObservability):
         return False
-    looked_at = conditions.get("Admitted") or conditions.get("QuotaReserved")
-    return reserved or looked_at is not None or gates.on(Gate.UnadmittedWorkloadsExplicitStatus)
+    evaluated = conditions.get("Admitted") or conditions.get("QuotaReserved")
+    return reserved or evaluated is not None or gates.on(Gate.UnadmittedWorkloadsExplicitStatus)
 
 
 def _obstacle(reserved: bool, ready: bool, granular: bool) -> tuple[str, str]:
@@ -160,8 +160,8 @@ def released_status(obj: Workload, now: float, gates: Gates) -> Json:
     reason, message = (evicted.reason, evicted.message) if evicted is not None else ("", "")
     if reason:
         again = reason in (EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES)
-        mortal = gates.on(Gate.SkipReassignmentForPodOwnedWorkloads) and owned_by_pod(obj)
-        conditions.put("Requeued", again and not mortal, reason, message)
+        single_pod = gates.on(Gate.SkipReassignmentForPodOwnedWorkloads) and owned_by_pod(obj)
+        conditions.put("Requeued", again and not single_pod, reason, message)
     return _unreserved(obj, conditions, WaitReason.PENDING_EVALUATION, message, gates)
 
 
@@ -178,8 +178,8 @@ def condition_reason(reason: WaitReason, gates: Gates) -> str:
     """
     if reason is WaitReason.ON_HOLD or gates.on(Gate.UnadmittedWorkloadsObservability):
         return reason.value
-    misplaced = reason in (WaitReason.MISCONFIGURED, WaitReason.SUSPENDED)
-    return "Inadmissible" if misplaced else "Pending"
+    inadmissible = reason in (WaitReason.MISCONFIGURED, WaitReason.SUSPENDED)
+    return "Inadmissible" if inadmissible else "Pending"
 
 
 def _unreserved(

@@ -66,7 +66,7 @@ def handed_over(managed: Sequence[Json]) -> list[Json]:
     return managed_fields.write(entries)
 
 
-def stranded(workload: Json) -> bool:
+def has_stale_admission(workload: Json) -> bool:
     """Whether Kueue released the quota but could not remove the admission."""
     status = workload.get("status") or {}
     return "admission" in status and not _holds(status, "QuotaReserved")

@@ -185,7 +185,7 @@ def _evict(draft: Draft, names: Sequence[str]) -> None:
     draft.add(*eviction_event(obj, reason, message))
 
 
-def suspicious(node: Node | None) -> bool:
+def may_have_failed(node: Node | None) -> bool:
     """Whether a node may have failed for some Workload."""
     return node is None or not is_true(node.status.conditions, "Ready") or bool(node.spec.taints)
 

@@ -18,7 +18,7 @@ import msgspec
 from kuota.api import faults
 from kuota.api.base import Json, Key
 from kuota.api.fieldsets import FieldSetError
-from kuota.bridge.handover import KUOTA, handed_over, is_finished, stranded
+from kuota.bridge.handover import KUOTA, handed_over, has_stale_admission, is_finished
 from kuota.install.settings import NAMESPACE
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
@@ -209,7 +209,7 @@ class HandingOver:
         owned = handed_over(managed)
         if owned != managed:
             workload = await self._patch(workload, {"metadata": {"managedFields": owned}})
-        if stranded(workload):
+        if has_stale_admission(workload):
             await self._patch(workload, {"status": {"admission": None}}, "status")
             return FREED
         return HANDED_OVER if owned != managed else UNCHANGED

@@ -22,9 +22,9 @@ from kuota.bridge.node_failures import (
     NodeView,
     affected_by_node_failures,
     assigned_nodes,
+    may_have_failed,
     recheck_in_s,
     recorded,
-    suspicious,
     terminated_note,
     terminated_status,
     undecided,
@@ -157,7 +157,7 @@ class NodeFailures:
         if not self._observing or (old is not None and _nodes(old) == names):
             return
         for name in names:
-            if suspicious(self._cache.nodes.get(Key("", name))):
+            if may_have_failed(self._cache.nodes.get(Key("", name))):
                 self.queue.add(name)
 
     def _node(self, old: Node | None, new: Node | None) -> None:

@@ -84,7 +84,7 @@ def construct_workload(job_pass: JobPass) -> Json | None:
     config, kind = job_pass.view.config, job_pass.kind
     if isinstance(kind, ComposableJob):
         ready = kind.prepare(job_pass.job, config.gates)
-        job_pass.refuse(ready)
+        job_pass.apply_match(ready)
         if ready.refused:
             return None
     try:

@@ -81,7 +81,7 @@ def _select_workload_of_group(job_pass: JobPass, kind: ComposableJob) -> list[St
     for stored in job_pass.view.workloads:
         found = kind.match(job_pass.job, stored, job_pass.view.config.gates)
         if found.refused:
-            job_pass.refuse(found)
+            job_pass.apply_match(found)
             return []
         if not found.matches:
             return [stored]

@@ -152,8 +152,8 @@ class JobPass:
         self.add(*effects)
         return bool(effects)
 
-    def refuse(self, match: Match) -> None:
-        """Adopt the members of a composed job, and why the pass ends, if it does."""
+    def apply_match(self, match: Match) -> None:
+        """Continue with the members that a composed kind accepted, or end with its refusal."""
         self.job, self.refused = match.job, match.refused
         self.add(*match.effects)
 
