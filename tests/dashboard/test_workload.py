@@ -184,9 +184,9 @@ def test_details_show_pods_events_checks_and_choices() -> None:
         found = _model(stage, "train")
         assert Ref(kind="Job", name="train", namespace="team") == found.job
         (pods,) = found.pod_sets
-        assert ("main", 2, 2, {"cpu": "default"}) == (
+        assert ("main", 2, 2, {"cpu": "default"}, "4 cpu") == (
             *(pods.name, pods.count, pods.admitted),
-            pods.flavors,
+            *(pods.flavors, pods.requests),
         )
         assert {"Admitted", "QuotaReserved"} <= {each.reason for each in found.events}
         latest = [each.time for each in found.events]

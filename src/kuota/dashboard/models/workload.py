@@ -116,17 +116,23 @@ def _pod_sets(workload: Json) -> Iterator[PodSetRow]:
     assigned = {each.get("name"): each for each in admission.get("podSetAssignments") or ()}
     requests = {each.get("name"): each for each in _status(workload, "resourceRequests")}
     for each in (workload.get("spec") or {}).get("podSets") or ():
-        given, asked = assigned.get(each.get("name")), requests.get(each.get("name"))
+        given = assigned.get(each.get("name"))
         count = number(each.get("count"))
         yield PodSetRow(
             name=str(each.get("name") or ""),
             count=count,
             admitted=number(given.get("count")) or count if given is not None else None,
-            requests=asks({"status": {"resourceRequests": [asked]}}) if asked else "",
+            requests=_requests(given, requests.get(each.get("name"))),
             flavors=dict((given or {}).get("flavors") or {}),
             topology=_topology(each.get("topologyRequest") or {}),
             placement=_placement((given or {}).get("topologyAssignment")),
         )
+
+
+def _requests(given: Json | None, asked: Json | None) -> str:
+    """Return what all pods of a pod set request. The status has it only until the admission."""
+    resources = given.get("resourceUsage") if given is not None else (asked or {}).get("resources")
+    return asks({"status": {"resourceRequests": [{"resources": resources}]}})
 
 
 def _topology(request: Json) -> str:

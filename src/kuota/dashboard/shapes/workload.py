@@ -56,6 +56,7 @@ class TimelineEntry(Shape):
 class PodSetRow(Shape):
     """A pod set. `admitted` is the number of pods that were admitted, None if it was not.
 
+    `requests` is what all its pods request together, or were admitted with.
     `topology` is what it requires or prefers, such as "required: cloud.com/rack"; "" if nothing.
     """
 

@@ -11,7 +11,7 @@ export function PodSets({ podSets }) {
   return html`<section class="card"><h2>Pod sets</h2>${podSets.map((each) => html`<div class="pod-set" key=${each.name}>
     <h3><${Text}>${each.name}<//> <span class="muted">${each.admitted !== null && each.admitted !== each.count
       ? `${each.admitted} of ${each.count} pods` : `${each.count} ${each.count === 1 ? "pod" : "pods"}`}</span></h3>
-    <p class="small">each requests <${Text}>${each.requests || "nothing"}<//></p>
+    <p class="small">requests <${Text}>${each.requests || "nothing"}<//>${each.count > 1 && each.requests && " in total"}</p>
     ${Object.keys(each.flavors).length > 0 && html`<p class="small muted">${Object.entries(each.flavors).map(([resource, flavor], at) =>
       html`${at ? ", " : ""}<${Text}>${resource}<//> on <${Text}>${flavor}<//>`)}</p>`}
     ${each.topology && html`<p class="small muted">topology <${Text}>${each.topology}<//></p>`}
