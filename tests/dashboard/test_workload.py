@@ -12,9 +12,10 @@ from kuota.api import workload as api
 from kuota.api.base import Json, Key
 from kuota.api.core import AUTHOR
 from kuota.dashboard.models.rows import workload_row
+from kuota.dashboard.models.timeline import timeline
 from kuota.dashboard.models.workload import workload_model
 from kuota.dashboard.shapes import ActionName, Ref, TimelineStep, WorkloadModel, WorkloadRow
-from kuota.history.job_rows import detailed_row
+from kuota.history.job_rows import JobRow, RunRow, detailed_row
 from kuota.history.records import JobRecord, recorded
 from kuota.kube.resources import CORE_EVENTS
 from kuota.view.observed import ObservedState
@@ -173,6 +174,68 @@ def test_a_timeline_needs_neither_history_nor_events() -> None:
         assert found.timeline[-1].text.startswith("waits: ")
 
     run_scene(scene)
+
+
+def test_a_timeline_tells_what_an_admitted_workload_waited_for() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=2)
+        await stage.api.apply(job("first", "2"))
+        await stage.rest(10)
+        await stage.api.apply(job("second", "2"))
+        await stage.rest(10)
+        waits = _model(stage, "second").timeline[-1].text
+        await stage.kubelet.succeed("first")
+        await stage.rest(10)
+        found = _model(stage, "second").timeline
+        assert [TimelineStep.SUBMITTED, TimelineStep.WAITING, TimelineStep.RESERVED] == [
+            each.step for each in found[:3]
+        ]
+        assert waits == found[1].text
+        assert waits.startswith("waits: ")
+
+    run_scene(scene)
+
+
+def test_entries_of_one_second_are_in_order_although_only_events_have_fractions() -> None:
+    def event(reason: str, second: str) -> Json:
+        subject = {"kind": "Workload", "name": "w", "namespace": "team"}
+        stamp = f"2026-01-01T00:00:{second}Z"
+        return {"metadata": {"namespace": "team"}, "involvedObject": subject} | {
+            "reason": reason,
+            "message": reason,
+            "eventTime": stamp,
+        }
+
+    def admitted(stamp: str) -> Json:
+        kinds = ("QuotaReserved", "Admitted", "PodsReady")
+        shared = {"status": "True", "lastTransitionTime": stamp}
+        return {"conditions": [{"type": each} | shared for each in kinds]}
+
+    now = "2026-01-01T00:00:07Z"
+    workload = {
+        "metadata": {"name": "w", "namespace": "team", "creationTimestamp": now},
+        "spec": {},
+        "status": admitted(now),
+    }
+    events = [
+        event("WaitingForQuota", "07.100000"),
+        event("WaitingForPreemptedWorkloads", "07.200000"),
+        event("QuotaReserved", "07.300000"),
+        event("Admitted", "07.400000"),
+    ]
+    expected = [
+        TimelineStep.SUBMITTED,
+        TimelineStep.WAITING,
+        TimelineStep.RESERVED,
+        TimelineStep.ADMITTED,
+        TimelineStep.PODS_READY,
+    ]
+    found = timeline(workload, ObservedState(), events)
+    assert expected == [each.step for each in found]
+    assert "waits: WaitingForPreemptedWorkloads" == found[1].text
+    past = JobRow("team", "Job", "w", "w", now, runs=(RunRow(now, now, "cq"),))
+    without = {**workload, "status": {}}
+    assert expected[:-1] == [each.step for each in timeline(without, ObservedState(), events, past)]
 
 
 def test_details_show_pods_events_checks_and_choices() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from kuota.api.base import Json
+from kuota.engine.reasons import WaitReason
 from kuota.history.job_rows import JobRow, RunRow
 from kuota.history.records import DELETED, FINISHED, PREEMPTED, RESIZED
 from kuota.view.conditions import condition, holds, message
@@ -52,13 +53,14 @@ _ORDER = (
         TimelineStep.FAILED,
     ),
 )
-"""The order of entries with the same time."""
+"""The order of entries in one second, where times do not tell it."""
 _EVENTS = {
     "QuotaReserved": TimelineStep.RESERVED,
     "Admitted": TimelineStep.ADMITTED,
     "Preempted": TimelineStep.PREEMPTED,
     "EvictedDueToPreempted": TimelineStep.PREEMPTED,
     "Pending": TimelineStep.WAITING,
+    **dict.fromkeys(map(str, WaitReason), TimelineStep.WAITING),
     "Held": TimelineStep.HELD,
     "Released": TimelineStep.RELEASED,
     "PriorityChanged": TimelineStep.PRIORITY,
@@ -85,16 +87,17 @@ def timeline(
     merged: list[TimelineEntry] = []
     for each in found:
         _merge(merged, each)
-    merged.sort(key=lambda each: (_instant(each), _ORDER.index(each.step)))
-    return list(_resumed(_with_preemptors(merged, workload, observed)))
+    ordered = list(_waits(_in_order(merged)))
+    return list(_resumed(_with_preemptors(ordered, workload, observed)))
 
 
 def _merge(known: list[TimelineEntry], entry: TimelineEntry) -> None:
     """Add an entry, or complete the one that stands for the same occurrence."""
-    for at, other in enumerate(known):
+    for at, other in enumerate(known if entry.step is not TimelineStep.WAITING else ()):
         if other.step is entry.step and abs(_instant(other) - _instant(entry)) <= _SAME_S:
             known[at] = msgspec.structs.replace(
                 other,
+                time=entry.time if _is_whole(other) else other.time,
                 where=other.where or entry.where,
                 user=other.user or entry.user,
                 by=other.by or entry.by,
@@ -107,6 +110,47 @@ def _merge(known: list[TimelineEntry], entry: TimelineEntry) -> None:
 def _instant(entry: TimelineEntry) -> float:
     at = moment(entry.time)
     return at.timestamp() if at is not None else 0.0
+
+
+def _is_whole(entry: TimelineEntry) -> bool:
+    """Whether the time has no fraction of a second: that of a condition, or of the history."""
+    return _instant(entry).is_integer()
+
+
+def _in_order(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
+    """Return the entries by time. One without a fraction of a second has a usual place in it."""
+    found: list[TimelineEntry] = []
+    for each in sorted(entries, key=lambda each: (_is_whole(each), _instant(each), _rank(each))):
+        at = len(found)
+        while at and _precedes(each, found[at - 1]):
+            at -= 1
+        found.insert(at, each)
+    return found
+
+
+def _rank(entry: TimelineEntry) -> int:
+    return _ORDER.index(entry.step)
+
+
+def _precedes(entry: TimelineEntry, other: TimelineEntry) -> bool:
+    second, others = int(_instant(entry)), int(_instant(other))
+    if second != others or not _is_whole(entry):
+        return _instant(entry) < _instant(other)
+    return _rank(entry) < _rank(other)
+
+
+def _waits(entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
+    """Yield each wait once: since when, and what it waited for in the end."""
+    last: TimelineEntry | None = None
+    for each in entries:
+        if last is not None and last.step is each.step is TimelineStep.WAITING:
+            last = msgspec.structs.replace(last, text=each.text, reason=each.reason)
+            continue
+        if last is not None:
+            yield last
+        last = each
+    if last is not None:
+        yield last
 
 
 def _conditions(workload: Json) -> Iterator[TimelineEntry]:
@@ -212,10 +256,10 @@ def _events(events: Iterable[Json]) -> Iterator[TimelineEntry]:
         yield TimelineEntry(
             time=occurred(each),
             step=step,
-            text=words,
+            text=f"waits: {words}" if step is TimelineStep.WAITING else words,
             reason=reason,
             user=user[1] if user is not None else "",
-            count=occurrences(each),
+            count=1 if step is TimelineStep.WAITING else occurrences(each),
         )
 
 
