@@ -334,6 +334,7 @@ def history() -> dict[str, Any]:
         "queue": "main",
         "user": "ann",
         "finished": ago(10),
+        "state": "Failed",
         "outcome": "Failed",
         "cause": "exit code 1",
         "waitedSeconds": 20.0,
@@ -341,7 +342,7 @@ def history() -> dict[str, Any]:
         "preemptions": 2,
         "resources": {GPU: {"hours": 2.2, "lost": 0.4}},
     }
-    return {"items": [first, {**first, "job": "other", "outcome": "Succeeded", "cause": ""}]}
+    return {"items": [first, {**first, "job": "other", "state": "Succeeded", "cause": ""}]}
 
 
 def lab(count: int = 40) -> Models:

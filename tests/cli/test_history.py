@@ -18,7 +18,7 @@ from history.focus_rules import faults
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, RecordingProgress
 from kuota.history.quotas import QuotaFact, QuotaKind
-from kuota.history.records import JobRecord, RecordedOutcome, Run
+from kuota.history.records import Interval, JobRecord, RecordedOutcome, Run
 from kuota.up.history_extension import HistoryExtension
 
 GPU = "nvidia.com/gpu"
@@ -62,6 +62,28 @@ def test_history_shows_outcome_hours_preemptions_and_lost_work(server: Cluster) 
     assert "ann" in vision
     assert "Succeeded" in vision
     assert vision.endswith("8.00 gpu-hours   1           2.00 gpu-hours")
+
+
+def test_a_preempted_job_that_has_not_resumed_waits(server: Cluster, tmp_path: Path) -> None:
+    def unfinished(name: str, *runs: Run, **fields: object) -> JobRecord:
+        named = replace(record("vision", 1), uid=name, job=name, workload=name, **fields)
+        return replace(named, runs=runs, finished=None, outcome=RecordedOutcome.NONE)
+
+    stopped = Run(START, START, "lab", {}, START + HOUR, "Preempted")
+    running = Run(START + HOUR, START + HOUR, "lab", {})
+    file = HistoryWriter(SqliteFile(str(tmp_path / "history.db")))
+    file.write(
+        unfinished("new"),
+        unfinished("preempted", stopped),
+        unfinished("resumed", stopped, running),
+        unfinished("held", stopped, held=(Interval(START + HOUR),)),
+        progress=RecordingProgress("2", NOW),
+    )
+    file.close()
+    lines = server.kuota("history", "-A", *JANUARY).splitlines()
+    expected = {"new": "Waiting", "preempted": "Waiting", "resumed": "Running"}
+    expected |= {"held": "Deactivated", "j1": "Succeeded", "j2": "Succeeded"}
+    assert expected == {each.split()[1]: each.split()[4] for each in lines[1:]}
 
 
 def test_history_selects_jobs_by_name_and_user(server: Cluster) -> None:

@@ -68,7 +68,8 @@ def command(
 ) -> None:
     """Show which jobs ran, for whom, how they ended, and what they used.
 
-    QUEUE is the LocalQueue; -o wide also shows the ClusterQueue of the last run, or in which the
+    OUTCOME is Waiting, Running or Deactivated while the job has not ended. QUEUE is the LocalQueue;
+    -o wide also shows the ClusterQueue of the last run, or in which the
     job has waited. USED is the amount of a device, multiplied by the hours for which the job held
     it. LOST is the part in runs that an eviction ended; a job that writes checkpoints loses less.
     The history includes jobs that were deleted since, and jobs that still wait or run. With JOB, it
@@ -139,7 +140,7 @@ def _row(job: Json, everywhere: bool, detailed: bool) -> list[str]:
         job["job"],
         job.get("user", ""),
         job.get("queue", ""),
-        job.get("outcome") or ("Running" if job.get("started") else "Waiting"),
+        job.get("state") or job.get("outcome", ""),
         _local(job.get("finished")),
         span(job.get("waitedSeconds", 0)),
         span(job.get("ranSeconds", 0)) if job.get("started") else "",

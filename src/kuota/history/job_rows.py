@@ -33,13 +33,17 @@ class HeldRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JobRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One job. `runs` and `held` are set if the request selected a single Workload."""
+    """One job. `state` is its outcome, or what it does now.
+
+    `runs` and `held` are set if the request selected a single Workload.
+    """
 
     namespace: str
     kind: str
     job: str
     workload: str
     submitted: str
+    state: str = ""
     queue: str = ""
     cluster_queue: str = ""
     user: str = ""
@@ -64,6 +68,7 @@ def job_row(record: JobRecord, until: float) -> JobRow:
         job=record.job,
         workload=record.workload,
         submitted=timestamp(record.submitted),
+        state=_state(record),
         queue=record.queue,
         cluster_queue=record.cluster_queue,
         user=record.user,
@@ -93,6 +98,16 @@ def detailed_row(record: JobRecord, until: float) -> JobRow:
     )
     held = tuple(HeldRow(timestamp(each.started), _if_known(each.ended)) for each in record.held)
     return msgspec.structs.replace(job_row(record, until), runs=runs, held=held)
+
+
+def _state(record: JobRecord) -> str:
+    if record.outcome:
+        return record.outcome.value
+    # Slices of an elastic job overlap, so the last run need not be the one that continues.
+    if any(each.ended is None for each in record.runs):
+        return "Running"
+    held = bool(record.held) and record.held[-1].ended is None
+    return "Deactivated" if held else "Waiting"
 
 
 def _if_known(moment: float | None) -> str:

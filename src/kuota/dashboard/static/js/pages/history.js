@@ -11,7 +11,10 @@ import { PERIOD_CHOICES, periodNamed, USUAL_PERIOD } from "../periods.js";
 import { values } from "../rows.js";
 
 const LIMIT = 5000;
-const OUTCOMES = { Succeeded: ["good", "check"], Failed: ["bad", "cross"], Deleted: ["calm", "cross"], Replaced: ["calm", "back"] };
+const STATES = {
+  Waiting: ["wait", "clock"], Running: ["good", "play"], Deactivated: ["calm", "pause"],
+  Succeeded: ["calm", "check"], Failed: ["bad", "cross"], Deleted: ["calm", "cross"], Replaced: ["calm", "back"],
+};
 const FIELDS = ["q", "outcome", "namespace", "user"];
 
 /** @param {{place: any}} properties */
@@ -29,14 +32,14 @@ export function HistoryPage({ place }) {
 }
 
 /** Values of rows that omit them. */
-const DEFAULTS = { queue: "", clusterQueue: "", user: "", started: "", finished: "", outcome: "", cause: "", waitedSeconds: 0, ranSeconds: 0, preemptions: 0, resources: {} };
+const DEFAULTS = { queue: "", clusterQueue: "", user: "", started: "", finished: "", state: "", cause: "", waitedSeconds: 0, ranSeconds: 0, preemptions: 0, resources: {} };
 
 function Jobs({ found, filter }) {
   const all = found.items.map((each) => ({ ...DEFAULTS, ...each }));
   if (!all.length) return html`<${Empty} title="No jobs in this period">Choose a longer one.<//>`;
   const words = filter.q.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = all.filter((each) => (!filter.namespace || each.namespace === filter.namespace) && (!filter.user || each.user === filter.user) &&
-    (!filter.outcome || each.outcome === filter.outcome) &&
+    (!filter.outcome || each.state === filter.outcome) &&
     words.every((word) => [each.job, each.namespace, each.user, each.queue, each.clusterQueue, each.cause].some((text) => text.toLowerCase().includes(word))));
   const head = html`<div role="columnheader">Job</div><div role="columnheader" class="cell-state">Outcome</div>
     <div role="columnheader" class="cell-finished">Finished</div><div role="columnheader" class="number cell-waited">Waited</div>
@@ -44,7 +47,7 @@ function Jobs({ found, filter }) {
     <div role="columnheader" class="cell-why">Used</div>`;
   const active = FIELDS.filter((each) => each !== "q" && filter[each]).length;
   return html`<${FilterBar} label="History" q=${filter.q} placeholder="Name, team, user, queue or cause" active=${active}>
-      <${Select} label="Outcome" name="outcome" value=${filter.outcome} options=${values(all, "outcome")} />
+      <${Select} label="Outcome" name="outcome" value=${filter.outcome} options=${values(all, "state")} />
       <${Select} label="Team" name="namespace" value=${filter.namespace} options=${values(all, "namespace")} />
       <${Select} label="User" name="user" value=${filter.user} options=${values(all, "user")} />
     <//>
@@ -55,11 +58,11 @@ function Jobs({ found, filter }) {
 }
 
 function cells(row) {
-  const [tone, icon] = entry(OUTCOMES, row.outcome) ?? ["wait", "clock"];
+  const [tone, icon] = entry(STATES, row.state) ?? ["calm", "ring"];
   return html`
     <div role="cell" class="cell-job"><a href=${workloadAddress(row.namespace, row.workload)} title=${row.job}><${Text}>${row.job || row.workload}<//></a>
       <span class="small muted clip"><${Text}>${row.namespace}<//>${row.user && html` · <${Text}>${row.user}<//>`}${row.queue && html` · <${Text}>${row.queue}<//>`}</span></div>
-    <div role="cell" class="cell-state"><${Badge} tone=${tone} icon=${icon}>${row.outcome || "not finished"}<//></div>
+    <div role="cell" class="cell-state"><${Badge} tone=${tone} icon=${icon}>${row.state}<//></div>
     <div role="cell" class="cell-finished"><${Moment} at=${row.finished} /></div>
     <div role="cell" class="cell-waited number">${span(row.waitedSeconds)}</div>
     <div role="cell" class="cell-ran number">${span(row.ranSeconds)}</div>
