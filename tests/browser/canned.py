@@ -40,6 +40,7 @@ class Canned:
         self.log = "first line\nsecond line\n"
         self.posted: list[dict[str, Any]] = []
         self.refusal = ""
+        self.broken = False
         self.base = ""
         self._files = StaticFiles()
         self._streams: set[asyncio.Queue[bytes | None]] = set()
@@ -77,6 +78,8 @@ class Canned:
             return _json(self.session)
         if name == "logs":
             return web.Response(text=self.log, headers=SECURITY_HEADERS)
+        if name in WHOLE and self.broken:
+            return _status(503, "the server stops")
         if name in WHOLE:
             return _json(self.models[name])
         self.posted.append(await request.json())

@@ -13,11 +13,12 @@ from kuota.cli.waste import TITLES as WASTE_TITLES
 
 from .canned import Canned
 from .samples import lab
-from .watched import EVERYTHING, LOOK, PHONE, Visitor, visiting
+from .watched import DESK, EVERYTHING, LOOK, PHONE, Visitor, visiting
 
 PAGES = {
     "": "Quota",
     "workloads": "Jobs",
+    "workloads?q=nothing": "Jobs",
     "queues/vision": "vision",
     "workloads/vision/job-0001?pod=train-0001-abcde": "train-0001",
     "topology": "Topology",
@@ -49,6 +50,9 @@ def test_the_sign_in_page_obeys_the_rules_of_accessibility(
     canned.session = None
     visitor.open("", "Sign in to Kuota")
     assert [] == visitor.violations()
+    button = visitor.page.get_by_role("button", name="Colors").bounding_box()
+    assert button is not None
+    assert button["x"] > DESK["width"] / 2
 
 
 def test_pages_without_content_say_what_to_do(canned: Canned, visitor: Visitor) -> None:
@@ -99,6 +103,39 @@ def test_charts_name_the_step_that_their_figures_are_averages_of(visitor: Visito
     words = visitor.page.locator(".chart .when").first
     expect(words).to_have_text(re.compile(r"^\d+ \w+, \d\d:\d\d – (\d+ \w+, )?\d\d:\d\d$"))
     expect(visitor.page.get_by_text("now", exact=True)).to_have_count(0)
+
+
+def test_the_tables_of_a_job_and_a_queue_fit_on_a_phone(browser: Browser, canned: Canned) -> None:
+    with visiting(browser, canned.base, **LOOKS["phone"]) as visitor:
+        for path in ("workloads/vision/job-0001", "queues/vision"):
+            visitor.open(path)
+            visitor.sees_live()
+            hidden = visitor.page.locator(".scroll-x").evaluate_all(
+                "all => all.map(each => each.scrollWidth - each.clientWidth)"
+            )
+            assert hidden
+            assert set(hidden) == {0}, path
+        queues = visitor.page.get_by_role("group", name="LocalQueues").get_by_role("table")
+        expect(queues.get_by_role("row").get_by_role("cell")).to_have_count(6)
+
+
+def test_the_history_tells_jobs_that_run_from_those_that_wait(
+    canned: Canned, visitor: Visitor
+) -> None:
+    first = canned.models["history"]["items"][0]
+    states = ("Running", "Waiting", "Deactivated", "Succeeded")
+    canned.models["history"]["items"] = [
+        {**first, "workload": each, "state": each, "outcome": "", "finished": ""} for each in states
+    ]
+    visitor.open("history", "History")
+    expect(visitor.page.locator(".virtual-row .state")).to_have_text(states)
+    visitor.page.get_by_role("combobox", name="Outcome").select_option("Waiting")
+    expect(visitor.page.locator(".virtual-row .state")).to_have_text(["Waiting"])
+
+
+def test_the_age_of_a_job_is_the_time_since_its_creation(visitor: Visitor) -> None:
+    visitor.open("workloads?state=succeeded&q=train-0003", "Jobs")
+    expect(visitor.page.locator(".virtual-row .cell-age")).to_have_text(re.compile("^[4-9]m"))
 
 
 def test_colors_follow_the_choice_of_the_viewer(visitor: Visitor) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from kuota.view.workload_state import LiveState
 
 from .canned import SESSION, Canned
-from .samples import lab, row
+from .samples import ago, lab, row
 from .watched import Visitor
 
 
@@ -47,6 +47,13 @@ def test_a_job_can_be_followed_from_queue_to_log(visitor: Visitor) -> None:
     expect(visitor.page.locator(".log-lines")).to_have_text("first line\nsecond line")
     visitor.page.go_back()
     visitor.sees_heading("vision")
+
+
+def test_a_finished_job_says_when_it_finished(canned: Canned, visitor: Visitor) -> None:
+    finished = {"state": "SUCCEEDED", "since": ago(10), "finished": ago(10)}
+    canned.models["workload"]["row"] |= finished
+    visitor.open("workloads/vision/job-0001", "train-0001")
+    expect(visitor.page.locator(".lead")).to_have_text(re.compile(r"Succeeded\s+1\dm\w*\s+ago$"))
 
 
 def test_the_heading_of_a_new_page_gets_the_focus(visitor: Visitor) -> None:
@@ -166,3 +173,23 @@ def test_a_missing_workload_is_reported_on_its_page(canned: Canned, visitor: Vis
     expect(visitor.page.get_by_role("alert")).to_contain_text("there is no Workload job-0001")
     expect(visitor.page.locator(".connection")).to_have_text("Not connected")
     assert [] == visitor.violations()
+    visitor.page.get_by_role("alert").get_by_role("link", name="history").click()
+    visitor.sees_heading("History")
+    assert "history?namespace=vision" == visitor.address()
+
+
+def test_reports_are_asked_for_again(canned: Canned, visitor: Visitor) -> None:
+    visitor.page.clock.install()
+    visitor.open("history", "History")
+    row = visitor.page.locator(".virtual-row").first
+    expect(row).to_contain_text("train-0001")
+    canned.models["history"]["items"][0]["job"] = "renamed"
+    visitor.page.clock.run_for(61_000)
+    expect(row).to_contain_text("renamed")
+    canned.broken = True
+    visitor.page.clock.run_for(61_000)
+    expect(visitor.page.locator(".connection")).to_have_text("Reconnecting")
+    expect(row).to_contain_text("renamed")
+    canned.broken = False
+    visitor.page.clock.run_for(61_000)
+    expect(visitor.page.locator(".connection")).to_have_text("")

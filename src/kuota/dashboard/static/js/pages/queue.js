@@ -76,15 +76,15 @@ function Loans({ meta }) {
 
 function LocalQueues({ session, queues }) {
   if (!queues.length) return null;
-  return html`<section class="card flush"><h2>LocalQueues</h2><div class="scroll-x" tabindex="0" role="group" aria-label="LocalQueues"><table>
+  return html`<section class="card flush"><h2>LocalQueues</h2><div class="scroll-x" tabindex="0" role="group" aria-label="LocalQueues"><table class="stacked" role="table">
     <thead><tr><th>Team</th><th>Name</th><th class="number">Pending</th><th class="number">Admitted</th><th>State</th>
       ${session.actions && html`<th><span class="visually-hidden">Actions</span></th>`}</tr></thead>
-    <tbody>${queues.map((each) => html`<tr key=${`${each.namespace}/${each.name}`}>
-      <td><${Text}>${each.namespace}<//></td><td><${Text}>${each.name}<//></td>
-      <td class="number">${each.pending}</td><td class="number">${each.admitted}</td>
-      <td>${each.stopPolicy !== "None" ? html`<${Badge} tone="wait" icon="pause">stopped (${each.stopPolicy})<//>`
+    <tbody>${queues.map((each) => html`<tr key=${`${each.namespace}/${each.name}`} role="row">
+      <td role="cell"><${Text}>${each.namespace}<//></td><td role="cell"><${Text}>${each.name}<//></td>
+      <td role="cell" class="number" data-label="pending">${each.pending}</td><td role="cell" class="number" data-label="admitted">${each.admitted}</td>
+      <td role="cell">${each.stopPolicy !== "None" ? html`<${Badge} tone="wait" icon="pause">stopped (${each.stopPolicy})<//>`
         : each.inactive ? html`<${Text}>${each.inactive}<//>` : html`<${Badge} tone="good" icon="check">active<//>`}</td>
-      ${session.actions && html`<td class="end"><${Actions} session=${session} label="LocalQueue ${each.namespace}/${each.name}"
+      ${session.actions && html`<td role="cell" class="end"><${Actions} session=${session} label="LocalQueue ${each.namespace}/${each.name}"
         actions=${[each.stopPolicy !== "None" ? "resumeQueue" : "stopQueue"]}
         target=${{ kind: "LocalQueue", namespace: each.namespace, name: each.name }} /></td>`}
     </tr>`)}</tbody></table></div></section>`;

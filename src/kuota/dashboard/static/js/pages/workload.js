@@ -15,7 +15,8 @@ import { address } from "../router.js";
 /** @param {{session: any, place: any}} properties */
 export function WorkloadPage({ session, place }) {
   const [namespace, name] = place.parts;
-  return html`<${Live} view="workload" title=${name} parameters=${{ namespace, name }}>
+  const missing = html`<p>If it was deleted, its job is in the <a href=${address(["history"], { namespace })}>history</a>.</p>`;
+  return html`<${Live} view="workload" title=${name} parameters=${{ namespace, name }} missing=${missing}>
     ${(model) => html`<${Workload} session=${session} model=${model} row=${complete(model.row)} />`}<//>`;
 }
 
@@ -23,7 +24,7 @@ function Workload({ session, model, row }) {
   const crumbs = [["Jobs", address(["workloads"])], [row.namespace, address(["workloads"], { namespace: row.namespace })]];
   return html`
     <${PageHead} title=${row.job} crumbs=${crumbs} lead=${html`${row.kind} <${State} state=${row.state} />
-        ${row.since && html` <span class="small">for <${Age} since=${row.since} until=${row.finished} /></span>`}`}>
+        ${row.since && html` <span class="small">${row.finished ? "" : "for "}<${Age} since=${row.since} />${row.finished && " ago"}</span>`}`}>
       <${Actions} session=${session} label="${row.namespace}/${row.job}" actions=${model.actions} classes=${model.priorityClasses}
         priorityClass=${row.priorityClass} target=${{ kind: "Workload", namespace: row.namespace, name: row.name }} />
     <//>

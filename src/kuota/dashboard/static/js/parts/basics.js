@@ -80,11 +80,12 @@ export function Loading() {
   return html`<div class="loading" role="status"><span>Loading…</span></div>`;
 }
 
-/** @param {{error: {message: string}, retry?: () => void}} properties */
-export function Failure({ error, retry }) {
+/** @param {{error: {message: string}, retry?: () => void, children?: any}} properties */
+export function Failure({ error, retry, children }) {
   return html`<div class="empty" role="alert">
     <h2>This page cannot be shown</h2>
     <p><${Text}>${error.message}<//></p>
+    ${children}
     ${retry && html`<p><button class="button" onClick=${retry}>Try again</button></p>`}
   </div>`;
 }

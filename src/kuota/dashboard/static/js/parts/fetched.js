@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a page that shows one response of the API, and asks again when its parameters change.
+// A part of a page that shows one response of the API. It asks again when its parameters change, and every minute.
 
 import { get } from "../api.js";
 import { Component, html } from "../dom.js";
 import { Failure, Loading } from "./basics.js";
+import { reportConnection } from "./live.js";
+
+const REFRESH_MS = 60_000;
 
 /** Properties: `path`, `parameters()`, `name` which identifies the parameters, and a function of the response as the only child. */
 export class Fetched extends Component {
   componentDidMount() {
     this.load();
+    this.refreshing = setInterval(() => document.hidden || this.refresh(), REFRESH_MS);
   }
 
   componentDidUpdate(before) {
@@ -17,19 +21,33 @@ export class Fetched extends Component {
 
   componentWillUnmount() {
     this.asking?.abort();
+    clearInterval(this.refreshing);
+    reportConnection("");
   }
 
-  async load() {
+  load() {
+    this.setState({ error: undefined });
+    return this.ask((error) => this.setState({ error }));
+  }
+
+  /** Ask again, and show the last response until there is another one. */
+  refresh() {
+    return this.ask((error) => (this.state.found ? reportConnection("reconnecting") : this.setState({ error })));
+  }
+
+  /** @param {(error: any) => void} failed */
+  async ask(failed) {
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
-    this.setState({ error: undefined });
     try {
       const found = await get(this.props.path, this.props.parameters(), asking.signal);
-      if (!asking.signal.aborted) this.setState({ found });
+      if (asking.signal.aborted) return;
+      reportConnection("");
+      this.setState({ found, error: undefined });
     } catch (error) {
       if (asking.signal.aborted) return;
       if (error.status === 401) dispatchEvent(new Event("kuota:signed-out"));
-      this.setState({ error });
+      failed(error);
     }
   }
 

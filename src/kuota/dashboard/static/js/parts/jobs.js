@@ -35,7 +35,7 @@ function cells(row) {
       ? html`<a class="quiet" href=${queueAddress(row.clusterQueue)} tabindex="-1"><${Text}>${row.clusterQueue}<//></a>`
       : html`<span class="muted"><${Text}>${row.queue || "–"}<//></span>`}</div>
     <div role="cell" class="cell-priority number">${row.priority}</div>
-    <div role="cell" class="cell-age number"><${Age} since=${row.created} until=${row.finished} /></div>
+    <div role="cell" class="cell-age number"><${Age} since=${row.created} /></div>
     <div role="cell" class="cell-why"><span class="clip"><${Text}>${row.gets || row.requests}<//></span>
       ${row.why && html`<span class="small muted clip" title=${row.why}><${Text}>${reasonOf(row)}<//></span>`}</div>`;
 }

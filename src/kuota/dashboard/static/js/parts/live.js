@@ -23,7 +23,7 @@ function changed(model, change) {
   return { ...model, meta: change.meta ?? model.meta };
 }
 
-/** Properties: `view`, `parameters`, `title` of a page without heading of its own until there is a model, and a function of the model as the only child. */
+/** Properties: `view`, `parameters`, `title` of a page without heading of its own until there is a model, `missing` to show if the object does not exist, and a function of the model as the only child. */
 export class Live extends Component {
   componentDidMount() {
     this.start();
@@ -58,9 +58,9 @@ export class Live extends Component {
     });
   }
 
-  render({ children, title }, { model, error }) {
+  render({ children, title, missing }, { model, error }) {
     const head = title && html`<${PageHead} title=${title} />`;
-    if (error) return html`${head}<${Failure} error=${error} retry=${() => this.start()} />`;
+    if (error) return html`${head}<${Failure} error=${error} retry=${() => this.start()}>${error.code === 404 && missing}<//>`;
     if (model === undefined) return html`${head}<${Loading} />`;
     return [children].flat()[0](model);
   }

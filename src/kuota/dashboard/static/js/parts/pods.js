@@ -19,7 +19,7 @@ export function Pods({ namespace, pods }) {
   const name = new URLSearchParams(location.search).get("pod");
   const chosen = pods.find((each) => each.name === name);
   return html`<section class="card flush"><h2>Pods</h2>
-    ${pods.length ? html`<div class="scroll-x" tabindex="0" role="group" aria-label="Pods"><table>
+    ${pods.length ? html`<div class="scroll-x" tabindex="0" role="group" aria-label="Pods"><table class="stacked" role="table">
       <thead><tr><th>Name</th><th>Phase</th><th>Node</th><th class="number">Restarts</th><th class="number">Age</th><th>Log</th></tr></thead>
       <tbody>${pods.map((each) => html`<${Pod} key=${each.name} pod=${each} chosen=${each === chosen} />`)}</tbody>
     </table></div>` : html`<p class="muted inset below">It has no pods now.</p>`}
@@ -29,13 +29,13 @@ export function Pods({ namespace, pods }) {
 
 function Pod({ pod, chosen }) {
   const [tone, icon] = entry(PHASES, pod.phase) ?? ["calm", "ring"];
-  return html`<tr>
-    <td><span class="mono"><${Text}>${pod.name}<//></span>${pod.why && html`<p class="small muted"><${Text}>${pod.why}<//></p>`}</td>
-    <td><${Badge} tone=${tone} icon=${icon}>${pod.deleted ? "Terminating" : pod.phase}<//></td>
-    <td><${Text}>${pod.node}<//></td>
-    <td class="number">${pod.restarts}</td>
-    <td class="number"><${Age} since=${pod.created} until=${pod.finished} /></td>
-    <td><button class="button" aria-expanded=${chosen} onClick=${() => setQuery({ pod: chosen ? "" : pod.name })}>
-      ${chosen ? "Hide" : "Show"}<span class="visually-hidden"> log of ${pod.name}</span></button></td>
+  return html`<tr role="row">
+    <td role="cell" class="whole"><span class="mono"><${Text}>${pod.name}<//></span>${pod.why && html`<p class="small muted"><${Text}>${pod.why}<//></p>`}</td>
+    <td role="cell"><${Badge} tone=${tone} icon=${icon}>${pod.deleted ? "Terminating" : pod.phase}<//></td>
+    <td role="cell" data-label="on"><${Text}>${pod.node}<//></td>
+    <td role="cell" class="number" data-label="restarts">${pod.restarts}</td>
+    <td role="cell" class="number" data-label="age"><${Age} since=${pod.created} /></td>
+    <td role="cell"><button class="button" aria-expanded=${chosen} onClick=${() => setQuery({ pod: chosen ? "" : pod.name })}>
+      ${chosen ? "Hide log" : "Show log"}<span class="visually-hidden"> of ${pod.name}</span></button></td>
   </tr>`;
 }

@@ -42,13 +42,13 @@ export function Devices({ devices }) {
 
 export function Events({ events }) {
   if (!events.length) return null;
-  return html`<section class="card flush"><h2>Events</h2><div class="scroll-x" tabindex="0" role="group" aria-label="Events"><table>
+  return html`<section class="card flush"><h2>Events</h2><div class="scroll-x" tabindex="0" role="group" aria-label="Events"><table class="stacked" role="table">
     <thead><tr><th>Time</th><th>Reason</th><th>Object</th><th>Message</th></tr></thead>
-    <tbody>${events.map((each, at) => html`<tr key=${at}>
-      <td><${Moment} at=${each.time} />${each.count > 1 && html`<p class="small muted">${each.count} times</p>`}</td>
-      <td>${each.type === "Warning" ? html`<${Badge} tone="bad" icon="note">${each.reason}<//>` : html`<${Text}>${each.reason}<//>`}</td>
-      <td class="small"><${Text}>${each.object.kind} ${each.object.name}<//></td>
-      <td class="message"><${Text}>${each.message}<//></td></tr>`)}</tbody>
+    <tbody>${events.map((each, at) => html`<tr key=${at} role="row">
+      <td role="cell"><${Moment} at=${each.time} />${each.count > 1 && html`<p class="small muted">${each.count} times</p>`}</td>
+      <td role="cell">${each.type === "Warning" ? html`<${Badge} tone="bad" icon="note">${each.reason}<//>` : html`<${Text}>${each.reason}<//>`}</td>
+      <td role="cell" class="small"><${Text}>${each.object.kind} ${each.object.name}<//></td>
+      <td role="cell" class="message whole"><${Text}>${each.message}<//></td></tr>`)}</tbody>
   </table></div></section>`;
 }
 
