@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from kuota.api.base import Json, OwnerReference
+from kuota.api.core import PodTemplateSpec
 from kuota.api.workload import PREEMPTOR_UID, PodSet, Workload
 from kuota.bridge.held_amounts import held_amounts
 from kuota.history.accounts import By, Period, merged, resource_hours, usage
@@ -70,6 +71,21 @@ def finished(since: float, when: float, reason: str = "Succeeded") -> Workload:
     return workload(
         condition("Admitted", since), condition("Finished", when, reason=reason), gpus=2
     )
+
+
+def test_a_job_requests_its_limits_and_what_the_controller_reports() -> None:
+    limits = {"containers": [{"name": "c", "resources": {"limits": {GPU: "3"}}}]}
+    created = workload()
+    template = msgspec.convert({"spec": limits}, PodTemplateSpec)
+    pods = msgspec.structs.replace((created.spec.pod_sets or [])[0], template=template)
+    spec = msgspec.structs.replace(created.spec, pod_sets=[pods])
+    created = msgspec.structs.replace(created, spec=spec)
+    assert {GPU: 6} == observed(created).requests
+    counted = {"name": "main", "resources": {"credits": "40"}}
+    waits = workload(resourceRequests=[counted])
+    assert {"credits": 40} == observed(created, waits).requests
+    # The status no longer has the requests, but the job waited for them.
+    assert {"credits": 40} == observed(created, waits, admitted(200)).requests
 
 
 def observed(*states: Workload, now: float = 0.0) -> JobRecord:

@@ -8,15 +8,17 @@ the deletion of a Workload, and a change of its amounts while it runs, have no t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
 
+from kuota.api.adjust import adjusted_spec
 from kuota.api.base import Condition, by_type
 from kuota.api.core import AUTHOR
 from kuota.api.quantity import QuantityError, amount
-from kuota.api.resources import pod_requests
+from kuota.api.resources import nanos, pod_requests
 from kuota.api.workload import PREEMPTOR_UID, Workload
 from kuota.bridge.held_amounts import HeldAmounts, held_amounts
 from kuota.view.workload_state import uid_in
@@ -273,7 +275,7 @@ def _described(record: JobRecord, workload: Workload, now: float) -> JobRecord:
         record,
         queue=workload.spec.queue_name,
         labels=_labels(workload),
-        requests=_requests(workload) or record.requests,
+        requests=_requests(workload, record.requests),
         held=held,
     )
 
@@ -294,17 +296,23 @@ def _internal(label: str) -> bool:
     return ours or label in ("controller-uid", "job-name")
 
 
-def _requests(workload: Workload) -> dict[str, int]:
-    """Return the amounts that all pods request; empty if they cannot be parsed."""
-    found: dict[str, int] = {}
+def _requests(workload: Workload, known: dict[str, int]) -> dict[str, int]:
+    """Return the amounts that all pods request; the known ones if they cannot be parsed.
+
+    The status has what counts against quota, but only while the Workload waits.
+    """
+    found: Counter[str] = Counter()
     try:
-        for each in workload.spec.pod_sets or []:
-            for resource, nano in pod_requests(each.template.spec).items():
-                found[resource] = found.get(resource, 0) + amount(nano, resource) * each.count
+        for asked in workload.status.resource_requests or []:
+            for resource, nano in nanos(asked.resources).items():
+                found[resource] += amount(nano, resource)
+        for each in [] if found or known else workload.spec.pod_sets or []:
+            for resource, nano in pod_requests(adjusted_spec(each.template.spec, {}, {})).items():
+                found[resource] += amount(nano, resource) * each.count
     except QuantityError:
-        return {}
+        return known
     wanted = sorted(resource for resource, amount_ in found.items() if amount_ > 0)
-    return {resource: found[resource] for resource in wanted[:MOST_RESOURCES]}
+    return {resource: found[resource] for resource in wanted[:MOST_RESOURCES]} or known
 
 
 def _with_readiness(record: JobRecord, conditions: Mapping[str, Condition]) -> JobRecord:
