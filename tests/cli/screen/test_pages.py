@@ -151,6 +151,21 @@ def test_a_narrow_screen_shows_fewer_columns_and_never_wraps() -> None:
     assert max(map(len, narrow)) <= 60
 
 
+def test_a_long_name_leaves_room_for_the_reason() -> None:
+    rows = [job("n" * 60, why="2 more nvidia.com/gpu needed")]
+    nav = Navigation()
+    nav.page = ScreenPage.JOBS
+    lines = screen(jobs_content(rows, nav, NOW), nav)
+    assert "2 more nvidia.com/gpu" in lines[4]
+
+
+def test_names_and_amounts_of_quota_fit_on_half_a_screen() -> None:
+    root = TreeNode(kind=NodeKind.COHORT, name="lab", children=[queue("research", cell(3))])
+    lines = screen(tree_content(TreeModel(roots=[root]), ""), width=60)
+    assert ["NAME", "RESOURCE", "USED", "QUOTA", "PENDING", "ADMITTED"] == lines[2].split()
+    assert ["research", "nvidia.com/gpu", "3", "4", "1", "0"] == lines[5].split()
+
+
 def test_only_visible_rows_are_drawn() -> None:
     rows = [job(f"{each:04}", order=f"{each:04}") for each in range(5000)]
     nav = Navigation()

@@ -8,13 +8,17 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+WIDE = 100
+USUAL = 80
+"""Widths from which columns are shown that are useful, but not necessary."""
+
 
 class ScreenColumn(NamedTuple):
-    """A column. With `wide`, it is omitted on narrow screens; `fills` takes the remaining width."""
+    """A column. Narrower screens than `least` omit it; `fills` takes the remaining width."""
 
     title: str
     right: bool = False
-    wide: bool = False
+    least: int = 0
     fills: bool = False
 
 

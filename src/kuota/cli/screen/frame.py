@@ -13,10 +13,11 @@ from rich.text import Text
 from .content import ScreenColumn, ScreenContent, ScreenRow
 from .navigation import FILTERED, Navigation, ScreenPage
 
-NARROW = 100
 _HEAD, _FOOT = 2, 2
 """Lines above and below the rows: title and empty line; status and keys."""
 _COLUMN_HEAD = 2
+_WIDEST = 24
+"""A column may always have this width. A wider one leaves two thirds of the screen to the rest."""
 _KEYS = {
     ScreenPage.QUOTA: "Enter: queue  /: filter  2: jobs",
     ScreenPage.JOBS: "Enter: job  /: filter  s: sort  r: reverse  f: finished  1: quota",
@@ -101,7 +102,7 @@ def _foot(nav: Navigation, error: str, width: int) -> Sequence[Text]:
 
 
 def _table(content: ScreenContent, nav: Navigation, room: int, width: int) -> Table:
-    shown = [at for at, each in enumerate(content.columns) if width >= NARROW or not each.wide]
+    shown = [at for at, each in enumerate(content.columns) if width >= each.least]
     columns = [content.columns[at] for at in shown]
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -119,6 +120,7 @@ def _table(content: ScreenContent, nav: Navigation, room: int, width: int) -> Ta
             no_wrap=True,
             overflow="ellipsis",
             ratio=1 if each.fills else None,
+            max_width=None if each.fills else max(_WIDEST, width // 3),
         )
     first = nav.selection.top
     for at, row in enumerate(content.rows[first : first + room], start=first):

@@ -15,7 +15,7 @@ from kuota.view.live import age
 from kuota.view.workload_state import OVER, LiveState
 
 from ..tables import LIVE_STYLES
-from .content import Cells, ScreenColumn, ScreenContent, ScreenRow
+from .content import WIDE, Cells, ScreenColumn, ScreenContent, ScreenRow
 from .navigation import Navigation, Order
 
 _STATE, _AGE, _WHY = (
@@ -23,10 +23,10 @@ _STATE, _AGE, _WHY = (
     ScreenColumn("AGE", right=True),
     ScreenColumn("DETAILS", fills=True),
 )
-_PRIORITY = ScreenColumn("PRIORITY", right=True, wide=True)
+_PRIORITY = ScreenColumn("PRIORITY", right=True, least=WIDE)
 JOB_COLUMNS = (
-    *(ScreenColumn("JOB"), ScreenColumn("KIND", wide=True), _STATE, ScreenColumn("QUEUE")),
-    *(_PRIORITY, ScreenColumn("USER", wide=True), _AGE, _WHY),
+    *(ScreenColumn("JOB"), ScreenColumn("KIND", least=WIDE), _STATE, ScreenColumn("QUEUE")),
+    *(_PRIORITY, ScreenColumn("USER", least=WIDE), _AGE, _WHY),
 )
 QUEUE_COLUMNS = (
     ScreenColumn("POSITION", right=True),

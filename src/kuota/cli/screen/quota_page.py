@@ -11,18 +11,18 @@ from kuota.api.base import Json
 from kuota.dashboard.shapes import NodeKind, QuotaCell, TreeModel, TreeNode
 from kuota.view.live import LiveQueue, LiveQuota, queue_rows
 
-from .content import ScreenColumn, ScreenContent, ScreenRow
+from .content import USUAL, WIDE, ScreenColumn, ScreenContent, ScreenRow
 
 COLUMNS = (
     ScreenColumn("NAME"),
-    ScreenColumn("FLAVOR", wide=True),
+    ScreenColumn("FLAVOR", least=WIDE),
     ScreenColumn("RESOURCE"),
     ScreenColumn("USED", right=True),
     ScreenColumn("QUOTA", right=True),
-    ScreenColumn("BORROWED", right=True),
-    ScreenColumn("LENT", right=True, wide=True),
-    ScreenColumn("AVAILABLE", right=True, wide=True),
-    ScreenColumn(""),
+    ScreenColumn("BORROWED", right=True, least=USUAL),
+    ScreenColumn("LENT", right=True, least=WIDE),
+    ScreenColumn("AVAILABLE", right=True, least=WIDE),
+    ScreenColumn("", least=USUAL),
     ScreenColumn("PENDING", right=True),
     ScreenColumn("ADMITTED", right=True),
     ScreenColumn("", fills=True),
