@@ -170,7 +170,10 @@ def workload() -> shapes.WorkloadModel:
         preempts=[other],
         devices=[_device()],
         labels={"kueue.x-k8s.io/queue-name": "main"},
-        priority_classes=[shapes.PriorityChoice(name="high", value=1000)],
+        priority_classes=[
+            shapes.PriorityChoice(name="urgent", value=2000),
+            shapes.PriorityChoice(name="high", value=1000),
+        ],
         actions=[shapes.ActionName.HOLD, shapes.ActionName.SET_PRIORITY],
     )
 

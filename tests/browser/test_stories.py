@@ -87,7 +87,7 @@ def test_keys_alone_hold_a_job(canned: Canned, visitor: Visitor) -> None:
 def test_priority_and_queues_change_after_a_confirmation(canned: Canned, visitor: Visitor) -> None:
     visitor.open("workloads/vision/job-0001", "train-0001")
     visitor.page.get_by_role("button", name="Change priority…").click()
-    visitor.page.get_by_label("Priority class").select_option("")
+    visitor.page.get_by_label("Priority class").select_option("urgent")
     visitor.page.get_by_role("button", name="Change priority", exact=True).click()
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
     visitor.open("queues/vision", "vision")
@@ -97,7 +97,29 @@ def test_priority_and_queues_change_after_a_confirmation(canned: Canned, visitor
     visitor.page.get_by_role("button", name="Stop queue", exact=True).click()
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
     assert ["setPriority", "stopQueue"] == [each["action"] for each in canned.posted]
-    assert ("", True) == (canned.posted[0]["priorityClass"], canned.posted[1]["drain"])
+    assert ("urgent", True) == (canned.posted[0]["priorityClass"], canned.posted[1]["drain"])
+
+
+def test_a_priority_class_can_be_replaced_but_not_removed(
+    canned: Canned, visitor: Visitor
+) -> None:
+    visitor.open("workloads/vision/job-0001", "train-0001")
+    visitor.page.get_by_role("button", name="Change priority…").click()
+    options = visitor.page.get_by_label("Priority class").get_by_role("option")
+    expect(options).to_have_text(["urgent (2000)", "high (1000)"])
+    canned.models["workload"]["row"]["priorityClass"] = ""
+    visitor.open("workloads/vision/job-0001", "train-0001")
+    visitor.page.get_by_role("button", name="Change priority…").click()
+    expect(options).to_have_text(["choose one", "urgent (2000)", "high (1000)"])
+    visitor.page.get_by_role("button", name="Change priority", exact=True).click()
+    expect(visitor.page.get_by_role("dialog")).to_be_visible()
+    assert [] == canned.posted
+    canned.models["workload"]["priorityClasses"] = []
+    visitor.open("workloads/vision/job-0001", "train-0001")
+    visitor.page.get_by_role("button", name="Change priority…").click()
+    expect(visitor.text("There is no WorkloadPriorityClass.")).to_be_visible()
+    change = visitor.page.get_by_role("button", name="Change priority", exact=True)
+    expect(change).to_be_disabled()
 
 
 def test_a_refused_action_says_why(canned: Canned, visitor: Visitor) -> None:

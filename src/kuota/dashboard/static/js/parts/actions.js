@@ -87,18 +87,21 @@ export class Actions extends Component {
           ${error && html`<div role="alert"><${Note} tone="bad"><${Text}>${error}<//><//></div>`}
           <div class="buttons">
             <button type="button" class="button" onClick=${close}>Cancel</button>
-            <button type="submit" class="button primary" disabled=${busy}>${ACTIONS[open].verb}</button>
+            <button type="submit" class="button primary" disabled=${busy || (open === "setPriority" && !this.props.classes.length)}>${ACTIONS[open].verb}</button>
           </div>
         </form>
       <//>`}
     </div>`;
   }
 
+  /** A class can be replaced, but not removed. */
   choice(priorityClass) {
+    const { classes, priorityClass: former } = this.props;
+    if (!classes.length) return html`<${Note}>There is no WorkloadPriorityClass. An admin can create one.<//>`;
     return html`<label class="field">Priority class
-      <select value=${priorityClass} onChange=${(event) => this.setState({ priorityClass: event.target.value })}>
-        <option value="" selected=${!priorityClass}>none (priority 0)</option>
-        ${this.props.classes.map((each) => html`<option value=${each.name} selected=${each.name === priorityClass}>
+      <select required value=${priorityClass} onChange=${(event) => this.setState({ priorityClass: event.target.value })}>
+        ${!former && html`<option value="" selected=${!priorityClass}>choose one</option>`}
+        ${classes.map((each) => html`<option value=${each.name} selected=${each.name === priorityClass}>
           ${each.name} (${each.value})</option>`)}
       </select>
     </label>`;
