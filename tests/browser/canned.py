@@ -27,6 +27,7 @@ SESSION = {
     "server": "machine",
     "version": "0",
     "actions": True,
+    "changes": {"Workload": None, "LocalQueue": ["vision"], "ClusterQueue": None},
 }
 WHOLE = ("teams", "usage", "waste", "history")
 

@@ -100,9 +100,7 @@ def test_priority_and_queues_change_after_a_confirmation(canned: Canned, visitor
     assert ("urgent", True) == (canned.posted[0]["priorityClass"], canned.posted[1]["drain"])
 
 
-def test_a_priority_class_can_be_replaced_but_not_removed(
-    canned: Canned, visitor: Visitor
-) -> None:
+def test_a_priority_class_can_be_replaced_but_not_removed(canned: Canned, visitor: Visitor) -> None:
     visitor.open("workloads/vision/job-0001", "train-0001")
     visitor.page.get_by_role("button", name="Change priority…").click()
     options = visitor.page.get_by_label("Priority class").get_by_role("option")
@@ -136,6 +134,16 @@ def test_a_read_only_session_has_no_actions(canned: Canned, visitor: Visitor) ->
         visitor.open(path)
         visitor.sees_live()
         expect(visitor.page.get_by_role("button", name="…")).to_have_count(0)
+
+
+def test_actions_that_are_not_permitted_are_not_offered(canned: Canned, visitor: Visitor) -> None:
+    changes = {"Workload": ["speech"], "LocalQueue": ["vision"], "ClusterQueue": []}
+    canned.session = {**SESSION, "changes": changes}
+    visitor.open("workloads/vision/job-0001", "train-0001")
+    # Whether the priority may be changed depends on the kind of the job.
+    expect(visitor.page.locator(".actions button")).to_have_text(re.compile("Change priority"))
+    visitor.open("queues/vision", "vision")
+    expect(visitor.page.locator(".actions button")).to_have_text(re.compile("LocalQueue vision"))
 
 
 def test_changes_arrive_without_a_reload(canned: Canned, visitor: Visitor) -> None:

@@ -52,6 +52,19 @@ def test_an_admin_stops_a_queue_and_an_event_names_the_user() -> None:
     serving(work, actions=True)
 
 
+def test_a_session_says_what_the_viewer_may_change() -> None:
+    async def work(served: Served) -> None:
+        await put_queues(served)
+        async with served.browser("admin-token") as admin:
+            found = (await served.json(admin, "api/session"))["changes"]
+            assert {"Workload": None, "LocalQueue": None, "ClusterQueue": None} == found
+        async with served.browser("ann-token") as ann:
+            found = (await served.json(ann, "api/session"))["changes"]
+            assert {"Workload": [], "LocalQueue": [], "ClusterQueue": []} == found
+
+    serving(work, actions=True)
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

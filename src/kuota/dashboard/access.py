@@ -90,8 +90,8 @@ def lasting_s(credential: Credential) -> float:
     return PROXIED_S if isinstance(credential, ProxiedUser) else math.inf
 
 
-def reading(resource: Resource, namespace: str = "", verb: str = "list") -> AccessRequest:
-    """Return the access of reading objects of one namespace, or of all."""
+def requesting(resource: Resource, namespace: str = "", verb: str = "list") -> AccessRequest:
+    """Return the access of listing objects of one namespace, or of all, or of another verb."""
     return AccessRequest(
         verb=verb,
         group=resource.group,
@@ -101,21 +101,25 @@ def reading(resource: Resource, namespace: str = "", verb: str = "list") -> Acce
     )
 
 
-async def readable_namespaces(
-    access: ViewerAccess, user: UserInfo, resource: Resource, namespaces: Iterable[str]
+async def permitted_namespaces(
+    access: ViewerAccess,
+    user: UserInfo,
+    resource: Resource,
+    namespaces: Iterable[str],
+    verb: str = "list",
 ) -> frozenset[str] | None:
     """Return those namespaces whose objects the user may list; None if all of them, also new ones.
 
-    A user with access to all namespaces is asked about once.
+    A user with access to all namespaces is asked about once. `verb` is another one than listing.
     """
-    if ADMINS in user.groups or await access.allows(user, reading(resource)):
+    if ADMINS in user.groups or await access.allows(user, requesting(resource, verb=verb)):
         return None
     turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def readable(namespace: str) -> bool:
+    async def permitted(namespace: str) -> bool:
         async with turns:
-            return await access.allows(user, reading(resource, namespace))
+            return await access.allows(user, requesting(resource, namespace, verb))
 
     names = list(namespaces)
-    found = await asyncio.gather(*map(readable, names))
+    found = await asyncio.gather(*map(permitted, names))
     return frozenset(name for name, may in zip(names, found, strict=True) if may)

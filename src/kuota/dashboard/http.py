@@ -15,6 +15,7 @@ from kuota import __version__
 from kuota.api.status import StatusError, bad_request, not_allowed, too_large
 from kuota.kube.access import UserInfo
 from kuota.kube.errors import KubeError
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 
 from .access import ADMINS
 from .responses import answered, from_kube, not_found, plain, refused
@@ -129,8 +130,16 @@ class SessionPage:
                 server=self._server,
                 version=__version__,
                 actions=self._actions,
+                changes=await self._changes(user) if self._actions else {},
             )
         )
+
+    async def _changes(self, user: UserInfo) -> dict[str, list[str] | None]:
+        found = {
+            each.kind: await self._scopes.changeable(user, each)
+            for each in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES)
+        }
+        return {kind: None if each is None else sorted(each) for kind, each in found.items()}
 
 
 def _role(user: UserInfo, namespaces: Namespaces) -> str:

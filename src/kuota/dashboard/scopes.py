@@ -22,7 +22,7 @@ from kuota.kube.resources import (
     Resource,
 )
 
-from .access import ADMINS, ViewerAccess, readable_namespaces, reading
+from .access import ADMINS, ViewerAccess, permitted_namespaces, requesting
 from .responses import forbidden
 
 MOST = 1000
@@ -87,12 +87,17 @@ class Scopes:
         self._known[user] = self._clock() + self.ttl_s, scope
         return scope
 
+    async def changeable(self, user: UserInfo, resource: Resource) -> Namespaces:
+        """Return the namespaces in which the user may change objects; None if everywhere."""
+        places = await self._namespaces() if resource.namespaced else []
+        return await permitted_namespaces(self._access, user, resource, places, "patch")
+
     async def check(self, user: UserInfo, view: str) -> None:
         """Raise StatusError if the user may not see the view at all."""
         if ADMINS in user.groups:
             return
         for each in NEEDED[view]:
-            if not await self._access.allows(user, reading(each)):
+            if not await self._access.allows(user, requesting(each)):
                 raise forbidden(f'User "{user.name}" may not list {each}, which this page shows')
 
     async def _found(self, user: UserInfo) -> Scope:
@@ -100,5 +105,5 @@ class Scopes:
             return EVERYTHING
         places = await self._namespaces()
         kinds = (WORKLOADS, PODS, LOCAL_QUEUES, CORE_EVENTS)
-        found = [await readable_namespaces(self._access, user, each, places) for each in kinds]
+        found = [await permitted_namespaces(self._access, user, each, places) for each in kinds]
         return Scope(*found)

@@ -14,7 +14,8 @@ class SessionModel(Shape):
     """Who is signed in. `namespaces` are those whose workloads may be read; None means all.
 
     `csrf` is the value of the header X-Kuota-CSRF. `actions` is false if the dashboard is
-    read-only. `server` is "machine" or "cluster".
+    read-only. `changes` are the namespaces in which objects of each kind may be changed; None means
+    all, also for kinds without a namespace. `server` is "machine" or "cluster".
     """
 
     user: str
@@ -25,6 +26,7 @@ class SessionModel(Shape):
     server: str
     version: str
     actions: bool
+    changes: dict[str, list[str] | None] = {}
 
 
 View = TreeModel | QueueModel | WorkloadsModel | WorkloadModel | TopologyModel | NodesModel

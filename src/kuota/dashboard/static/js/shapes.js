@@ -54,6 +54,7 @@
  * @property {string} server
  * @property {string} version
  * @property {boolean} actions
+ * @property {Record<string, string[] | null>} changes
  */
 
 export {};

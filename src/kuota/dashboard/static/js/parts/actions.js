@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Actions on workloads and queues. Each needs a confirmation; the server checks the permissions.
+// Actions on workloads and queues. Each needs a confirmation; the API server checks the permissions.
 
 import { post } from "../api.js";
 import { Component, html } from "../dom.js";
+import { entry } from "../format.js";
 import { Note, Text } from "./basics.js";
 import { Dialog } from "./dialog.js";
 
@@ -40,6 +41,12 @@ const ACTIONS = {
   },
 };
 
+/** Whether the viewer may change the object. A priority is changed at the job, whose kind decides. */
+function permitted(session, { kind, namespace }, action) {
+  const where = entry(session.changes, kind);
+  return action === "setPriority" || where === null || Boolean(where?.includes(namespace));
+}
+
 /**
  * Buttons for the given actions, and their confirmation. Properties: `session`, `actions`, `target` with kind, namespace
  * and name, `label` for people, and for priorities `classes` and `priorityClass`.
@@ -67,12 +74,13 @@ export class Actions extends Component {
     }
   }
 
-  render({ session, actions, label }, { open, busy, error, done, drain, priorityClass }) {
-    if (!session.actions || !actions.length) return null;
+  render({ session, actions, target, label }, { open, busy, error, done, drain, priorityClass }) {
+    const offered = actions.filter((name) => name in ACTIONS && permitted(session, target, name));
+    if (!session.actions || !offered.length) return null;
     const close = () => this.setState({ open: "" });
     return html`<div class="actions">
       <div class="buttons">
-        ${actions.filter((name) => name in ACTIONS).map((name) => html`<button class="button" key=${name} onClick=${() => this.open(name)}>
+        ${offered.map((name) => html`<button class="button" key=${name} onClick=${() => this.open(name)}>
           ${ACTIONS[name].label}<span class="visually-hidden"> ${label}</span></button>`)}
       </div>
       <p role="status" class="small">${done && html`<${Text}>${done}<//>`}</p>
