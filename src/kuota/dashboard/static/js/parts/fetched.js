@@ -30,8 +30,9 @@ export class Fetched extends Component {
     return this.ask((error) => this.setState({ error }));
   }
 
-  /** Ask again, and show the last response until there is another one. */
+  /** Ask again, unless a slow response is still awaited, and show the last one until there is another. */
   refresh() {
+    if (this.asking) return undefined;
     return this.ask((error) => (this.state.found ? reportConnection("reconnecting") : this.setState({ error })));
   }
 
@@ -48,6 +49,8 @@ export class Fetched extends Component {
       if (asking.signal.aborted) return;
       if (error.status === 401) dispatchEvent(new Event("kuota:signed-out"));
       failed(error);
+    } finally {
+      if (this.asking === asking) this.asking = undefined;
     }
   }
 
