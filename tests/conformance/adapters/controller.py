@@ -215,7 +215,6 @@ _READ = {
     "ResourceClaimTemplate",
     "ResourceSlice",
     "DeviceClass",
-    "ResourceSlice",
 }
 
 
