@@ -13,7 +13,15 @@ from kuota.api.core import PodTemplateSpec
 from kuota.api.workload import PREEMPTOR_UID, PodSet, Workload
 from kuota.bridge.held_amounts import held_amounts
 from kuota.history.accounts import By, Period, merged, resource_hours, usage
-from kuota.history.records import RESIZED, JobRecord, RecordedOutcome, Run, forgotten, recorded
+from kuota.history.records import (
+    RESIZED,
+    Interval,
+    JobRecord,
+    RecordedOutcome,
+    Run,
+    forgotten,
+    recorded,
+)
 
 GPU = "nvidia.com/gpu"
 ALWAYS = Period(0, 1e9)
@@ -234,6 +242,27 @@ def test_losses_of_one_workload_do_not_depend_on_others_of_its_job() -> None:
     assert [(beside, False), (rest, True), (resized, True)] == list(job.losses())
     (account,) = usage([second, first], By.TEAM, ALWAYS)
     assert 4 * 20 + 2 * 20 == round(account.resources[GPU].lost * 3600)
+
+
+def test_a_job_on_hold_does_not_wait() -> None:
+    runs = Run(10, 10, "cq", {}, 30, "Evicted"), Run(60, 60, "cq", {}, 70, "Finished")
+    held = Interval(2, 4), Interval(25, 40)
+    job = JobRecord("a", "ns", "w", "Job", "j", "q", "", 0, runs, finished=70, held=held)
+    waited = [Interval(0, 2), Interval(4, 10), Interval(40, 60)]
+    assert waited == list(job.waiting())
+    assert 28_000 == job.waited_ms(0, 100_000)
+    stopped = msgspec.structs.replace(job, finished=None, held=(*held, Interval(80)))
+    assert [*waited, Interval(70, 80)] == list(stopped.waiting())
+    resumed = msgspec.structs.replace(stopped, held=(*held, Interval(80, 90)))
+    assert [*waited, Interval(70, 80), Interval(90)] == list(resumed.waiting())
+
+
+def test_a_job_waits_with_its_next_workload_if_the_first_was_deleted_on_hold() -> None:
+    first = JobRecord("a", "ns", "w", "Job", "j", "q", "", 0, finished=20, job_uid="job")
+    first = msgspec.structs.replace(first, held=(Interval(5),))
+    second = msgspec.structs.replace(first, uid="b", submitted=20, finished=50, held=())
+    (job,) = merged([second, first])
+    assert [Interval(0, 5), Interval(20, 50)] == list(job.waiting())
 
 
 def test_workloads_that_claim_the_owner_of_somebody_else_are_other_jobs() -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from kuota.api.quantity import NANO, nano_of
 
-from .records import JobRecord, Run, milliseconds, overlap_ms
+from .records import Interval, JobRecord, Run, milliseconds, overlap_ms
 
 HOUR_MS = 3_600_000
 
@@ -114,8 +114,15 @@ def _merged(records: list[JobRecord]) -> JobRecord:
         last,
         submitted=records[0].submitted,
         runs=tuple(run for *_, run in runs),
+        held=tuple(interval for each in records for interval in _held(each)),
         finished=None if continues else max(each.finished or 0.0 for each in records),
     )
+
+
+def _held(record: JobRecord) -> Iterator[Interval]:
+    """Yield the times in which a Workload was held, which its end ends too."""
+    for each in record.held:
+        yield Interval(each.started, record.finished if each.ended is None else each.ended)
 
 
 class _Account(msgspec.Struct):

@@ -172,14 +172,15 @@ class JobRecord(msgspec.Struct, frozen=True):
         return sum(each.preempted for each in self.runs)
 
     def waiting(self) -> Iterator[Interval]:
-        """Yield the times between submission and end in which no run of the job continued."""
+        """Yield the times between submission and end in which the job neither ran nor was held."""
         begin: float | None = self.submitted
-        for run in sorted(self.runs, key=lambda each: each.started):
+        busy: list[Run | Interval] = [*self.runs, *self.held]
+        for each in sorted(busy, key=lambda each: each.started):
             if begin is None:
                 return
-            if run.started > begin:
-                yield Interval(begin, run.started)
-            begin = None if run.ended is None else max(begin, run.ended)
+            if each.started > begin:
+                yield Interval(begin, each.started)
+            begin = None if each.ended is None else max(begin, each.ended)
         if begin is not None and (self.finished is None or self.finished > begin):
             yield Interval(begin, self.finished)
 

@@ -215,28 +215,15 @@ def _changes(records: list[JobRecord], period: Period) -> Iterator[_Change]:
         for run in record.runs:
             if overlap_ms(run, since, until):
                 yield from _both(run, record, run)
-        for waited in record.waiting():
-            for each in _without(waited, record.held, until):
-                if overlap_ms(each, since, until):
-                    yield from _both(each, record, None)
+        for each in record.waiting():
+            if overlap_ms(each, since, until):
+                yield from _both(each, record, None)
 
 
 def _both(interval: Interval | Run, record: JobRecord, run: Run | None) -> Iterator[_Change]:
     yield _Change(milliseconds(interval.started), 1, record, run)
     if interval.ended is not None:
         yield _Change(milliseconds(interval.ended), -1, record, run)
-
-
-def _without(whole: Interval, held: tuple[Interval, ...], until: int) -> Iterator[Interval]:
-    """Yield the parts of an interval in which the job was not deactivated."""
-    begin = whole.started
-    end = until / 1000 if whole.ended is None else whole.ended
-    for each in held:
-        if each.started > begin and each.started < end:
-            yield Interval(begin, each.started)
-        begin = max(begin, end if each.ended is None else each.ended)
-    if begin < end:
-        yield Interval(begin, end)
 
 
 class _State:
