@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cli.cluster import Cluster
+from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster
 from history.focus_rules import faults
 from kuota.history.address import SqliteFile
 from kuota.history.database import HistoryWriter, RecordingProgress
 from kuota.history.quotas import QuotaFact, QuotaKind
 from kuota.history.records import Interval, JobRecord, RecordedOutcome, Run
+from kuota.kube.resources import NAMESPACES
 from kuota.up.history_extension import HistoryExtension
 
 GPU = "nvidia.com/gpu"
@@ -234,6 +235,28 @@ def test_faults_of_the_export_are_explained(server: Cluster) -> None:
     words = server.kuota("export", "focus", "--prices", str(prices), code=1)
     assert all(each in words for each in ("currency", "prices[0].perHour", "prices[0].resource"))
     assert "missing.yaml" in server.kuota("export", "focus", "--prices", "missing.yaml", code=1)
+
+
+def test_members_get_all_namespaces_of_their_teams(server: Cluster, tmp_path: Path) -> None:
+    file = HistoryWriter(SqliteFile(str(tmp_path / "history.db")))
+    file.write(record("vision-eval", 3), progress=RecordingProgress("2", NOW))
+    file.close()
+    text = server.kubeconfig.read_text().replace(TOKEN, MEMBER_TOKEN)
+    server.kubeconfig.write_text(text)
+    assert "forbidden" in server.kuota("history", "-A", *JANUARY, code=1)
+    for name in ("vision", "vision-eval"):
+        labels = {"kuota.dev/team": "vision"}
+        server.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    jobs = json.loads(server.kuota("history", "-A", *JANUARY, "-o", "json"))["items"]
+    assert ["vision", "vision-eval"] == sorted(each["namespace"] for each in jobs)
+    (account,) = json.loads(
+        server.kuota("usage", "-A", "--by", "user", *JANUARY, "-o", "json")
+    )["items"]  # fmt: skip
+    assert (2, 16.0) == (account["jobs"], account["resources"][GPU]["hours"])
+    assert "speech" not in server.kuota("usage", "-A", "--waste", *JANUARY, "-o", "json")
+    text = server.kuota("export", "focus", "-A", *JANUARY, "--resource", GPU)
+    charged = [float(each["ConsumedQuantity"]) for each in csv.DictReader(text.splitlines())]
+    assert 16.0 == sum(charged)
 
 
 @pytest.mark.parametrize("form", ["table", "wide", "csv", "json", "yaml"])

@@ -12,12 +12,14 @@ from kuota.api.base import Json
 from kuota.api.device_resources import is_device
 from kuota.history.api import MOST_JOBS, Report
 from kuota.history.client import NoHistory, read_report
+from kuota.kube.errors import Forbidden
 from kuota.view.live import moment, span
 
 from .amounts import Integer
 from .connect import Choice, conduct, server_options
 from .list_query import ALL_TEAMS
 from .output import show, show_csv, show_table
+from .own_namespaces import own_namespaces
 from .periods import period_options, period_query, report_output
 
 if TYPE_CHECKING:
@@ -100,12 +102,24 @@ def command(
 async def read(
     session: Session, report: Report, everywhere: bool, query: dict[str, str]
 ) -> dict[str, Any]:
-    """Return a report of the server. Raises ClickException if it keeps no history."""
-    namespaces = None if everywhere else [session.namespace]
+    """Return a report of the server. Raises ClickException if it keeps no history.
+
+    Members get a report on the namespaces of their teams if they ask for all namespaces.
+    """
+
+    async def inside(namespaces: list[str] | None) -> dict[str, Any]:
+        try:
+            return await read_report(session.client, report, namespaces, query)
+        except NoHistory as error:
+            raise click.ClickException(str(error)) from None
+
     try:
-        return await read_report(session.client, report, namespaces, query)
-    except NoHistory as error:
-        raise click.ClickException(str(error)) from None
+        return await inside(None if everywhere else [session.namespace])
+    except Forbidden:
+        own = await own_namespaces(session) if everywhere and session.embedded else []
+        if not own:
+            raise
+    return await inside(own)
 
 
 def _print(found: Json, output: str, everywhere: bool, where: str) -> None:

@@ -136,7 +136,7 @@ def everywhere_option(words: str) -> Callable[[Callable[..., None]], Callable[..
 
 
 EVERYWHERE = everywhere_option("List all namespaces that you may read.")
-ALL_TEAMS = everywhere_option("Report on all namespaces, for users who may read all of them.")
+ALL_TEAMS = everywhere_option("Report on all namespaces that you may read.")
 
 
 def spec_text(obj: Json, field: str) -> str:

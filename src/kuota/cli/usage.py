@@ -54,7 +54,7 @@ def command(
     """Account for what was used: amounts of each resource, multiplied by hours.
 
     LOST is the part in runs that an eviction ended; jobs that write checkpoints lose less. WAITED
-    adds up how long jobs waited for quota. Members see their own namespace, admins may use -A.
+    adds up how long jobs waited for quota. With -A, members see all namespaces of their teams.
 
     With --waste: FREE is quota that was free while jobs of the team waited for it, PREEMPTED and
     EVICTED are runs that were lost, FAILED START are runs of jobs that never started, and IDLE is
