@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster, condition, job, workload
+from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster, condition, job, local_queue, workload
 from cli.terminal import CTRL_C, Terminal
 from kuota.api.base import Key
-from kuota.kube.resources import CLUSTER_QUEUES, JOBS, NAMESPACES, WORKLOADS
+from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES, WORKLOADS
 
 LEFT = "\x1b[?1049l"
 """What gives the terminal its own screen back."""
@@ -32,6 +32,10 @@ def test_without_a_terminal_it_shows_how_things_are_and_returns(cluster: Cluster
     assert ["lab", "gpus", "any", "nvidia.com/gpu", "8", "10", "2", "1", "1"] == queue.split()
     row = next(line for line in said.splitlines() if line.startswith("default/waits"))
     assert row.endswith("2 more needed")
+    assert "(research)" == row.split()[2]
+    cluster.create(LOCAL_QUEUES, local_queue("research"))
+    row = next(line for line in cluster.kuota("watch").splitlines() if "default/waits" in line)
+    assert "gpus" == row.split()[2]
 
 
 def test_on_a_terminal_changes_are_drawn_until_q(cluster: Cluster) -> None:

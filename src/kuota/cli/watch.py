@@ -14,9 +14,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from kuota.kube.errors import Forbidden
+from kuota.api.base import Json
+from kuota.kube.errors import ApiError, Forbidden
 from kuota.kube.requests import Selection, listing
-from kuota.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from kuota.view.live import LiveQueue, LiveWorkload, queue_rows, workload_rows
 from kuota.view.workload_state import OVER, LiveState, pods_by_owner
 
@@ -80,7 +81,8 @@ async def print_once(session: Session, where: str | None, finished: bool) -> Non
     queues = queue_rows((await session.client.list(CLUSTER_QUEUES)).items)
     workloads = await session.client.list(WORKLOADS, where)
     failed = pods_by_owner(await failed_pods(session, where))
-    rows = workload_rows(workloads.items, datetime.now(UTC), failed)
+    local_queues = await _local_queues(session, where)
+    rows = workload_rows(workloads.items, datetime.now(UTC), failed, local_queues)
     shown = [each for each in rows if finished or each.state not in OVER]
     counts = {each: sum(row.state is each for row in rows) for each in LiveState}
     words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
@@ -89,6 +91,14 @@ async def print_once(session: Session, where: str | None, finished: bool) -> Non
     width = SafeConsole().width if sys.stdout.isatty() else None
     tables = (_queue_table(queues, width), "", _workload_table(shown, width))
     print_parts([Group(title, "", *tables)], _BOUNDLESS)
+
+
+async def _local_queues(session: Session, where: str | None) -> list[Json]:
+    """Return the LocalQueues; empty if they cannot be read."""
+    try:
+        return (await session.client.list(LOCAL_QUEUES, where)).items
+    except ApiError:
+        return []
 
 
 def _table(*header: str, width: int | None, right: tuple[str, ...] = ()) -> Table:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.kube.errors import ApiError, Forbidden
 from kuota.kube.resources import LOCAL_QUEUES, WORKLOADS, key_of
+from kuota.view.links import cluster_queue_of, local_queue_key
 from kuota.view.live import execution
 from kuota.view.workload_state import (
     WAITING,
@@ -141,16 +143,11 @@ async def _show_workloads(session: Session, query: ListQuery, only: WorkloadFilt
         # Selectors apply to the Workloads alone.
         msgspec.structs.replace(query, labels="", fields="").items(session, LOCAL_QUEUES),
     )
-    behind = {key_of(each): spec_text(each, "clusterQueue") for each in queues}
-
-    def queue_of(workload: Json) -> str:
-        admission = (workload.get("status") or {}).get("admission") or {}
-        return str(admission.get("clusterQueue") or behind.get(_queue_key(workload), ""))
-
+    queue_of = partial(cluster_queue_of, local_queues={key_of(each): each for each in queues})
     failed = await _failed(session, query, found)
     items = [each for each in found if only.wants(each, queue_of(each), failed)]
     waiting = [each for each in items if state(each) in WAITING and queue_of(each)]
-    places = await positions(session, {_queue_key(each): queue_of(each) for each in waiting})
+    places = await positions(session, {local_queue_key(each): queue_of(each) for each in waiting})
 
     def row(workload: Json, now: datetime) -> list[str]:
         key, shown = key_of(workload), state(workload, failed)
@@ -215,7 +212,3 @@ async def _pending(session: Session, queues: Iterable[str]) -> list[Json] | None
             return found
         found += summary.get("items") or ()
     return found
-
-
-def _queue_key(workload: Json) -> Key:
-    return msgspec.structs.replace(key_of(workload), name=spec_text(workload, "queueName"))

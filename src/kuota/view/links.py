@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kuota.api.base import Json, Key
 from kuota.api.podset import SLICE_ANNOTATION, WORKLOAD_ANNOTATION
 
@@ -60,3 +62,10 @@ def local_queue_key(workload: Json) -> Key:
     """Return the LocalQueue that a Workload names; its name may be empty."""
     name = (workload.get("spec") or {}).get("queueName")
     return Key(str(workload["metadata"].get("namespace") or ""), str(name or ""))
+
+
+def cluster_queue_of(workload: Json, local_queues: Mapping[Key, Json]) -> str:
+    """Return the ClusterQueue of a Workload; "" if its LocalQueue is unknown."""
+    admission = (workload.get("status") or {}).get("admission") or {}
+    target = spec_of(local_queues.get(local_queue_key(workload))).get("clusterQueue")
+    return str(admission.get("clusterQueue") or target or "")

@@ -7,13 +7,14 @@ never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.quantity import QuantityError, text, units
 
 from .conditions import condition, holds
+from .links import cluster_queue_of, object_key
 from .plan import ViewStruct
 from .workload_state import OVER, LiveState, Pods, owner, state, why
 
@@ -94,11 +95,14 @@ _LAST_RANK = 4
 
 
 def workload_rows(
-    workloads: Iterable[Json], now: datetime, failed: Pods | None = None
+    workloads: Iterable[Json],
+    now: datetime,
+    failed: Pods | None = None,
+    local_queues: Iterable[Json] = (),
 ) -> list[LiveWorkload]:
     """Return rows of running workloads, then of pending ones by priority and age, then the rest."""
-    known = list(workloads)
-    rows = {id(each): _workload_row(each, now, known, failed or {}) for each in known}
+    known, queues = list(workloads), {object_key(each): each for each in local_queues}
+    rows = {id(each): _workload_row(each, now, known, failed or {}, queues) for each in known}
     ordered = sorted(
         known,
         key=lambda each: (
@@ -116,17 +120,20 @@ def _rank(state: LiveState) -> int:
 
 
 def _workload_row(
-    workload: Json, now: datetime, known: Iterable[Json], failed: Pods
+    workload: Json,
+    now: datetime,
+    known: Iterable[Json],
+    failed: Pods,
+    local_queues: Mapping[Key, Json],
 ) -> LiveWorkload:
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     kind, name = owner(workload)
-    admission = (workload.get("status") or {}).get("admission") or {}
     return LiveWorkload(
         name=f"{metadata.get('namespace', '')}/{name or metadata['name']}",
         kind=kind,
         workload=metadata["name"],
         queue=str(spec.get("queueName") or ""),
-        cluster_queue=str(admission.get("clusterQueue") or ""),
+        cluster_queue=cluster_queue_of(workload, local_queues),
         state=state(workload, failed),
         priority=int(spec.get("priority") or 0),
         pods=sum(int(each.get("count") or 0) for each in spec.get("podSets") or ()),

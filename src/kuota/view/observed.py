@@ -31,6 +31,7 @@ from kuota.engine.state import State
 
 from .links import (
     chain,
+    cluster_queue_of,
     has_failed,
     local_queue_key,
     marks,
@@ -154,12 +155,7 @@ class ObservedState:
 
     def cluster_queue_of(self, workload: Json) -> str:
         """Return the ClusterQueue of a Workload; "" if its LocalQueue does not exist."""
-        admission = (workload.get("status") or {}).get("admission") or {}
-        found = admission.get("clusterQueue")
-        if not found:
-            local = self.objects["LocalQueue"].get(local_queue_key(workload)) or {}
-            found = (local.get("spec") or {}).get("clusterQueue")
-        return str(found or "")
+        return cluster_queue_of(workload, self.objects["LocalQueue"])
 
     def order(self, key: Key) -> str:
         """Return what sorts a pending workload within its ClusterQueue; "" if it is not queued.
