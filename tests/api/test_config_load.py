@@ -35,6 +35,16 @@ def refusals(text: str) -> list[tuple[str, ErrorType]]:
     return [(error.path, error.type) for error in caught.value.errors]
 
 
+def test_a_config_map_leads_to_the_configuration_inside() -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\n"
+    with pytest.raises(Invalid) as caught:
+        load(head + "data: {controller_manager_config.yaml: ''}")
+    (fault,) = caught.value.errors
+    assert fault.message.endswith('its data."controller_manager_config.yaml"')
+    assert "-o jsonpath='{.data.controller_manager_config\\.yaml}' > config.yaml" in fault.fix
+    assert ["apiVersion", "kind"] == [path for path, _ in refusals(head + "data: null")]
+
+
 def test_no_file_and_an_empty_v1beta2_file_mean_the_same() -> None:
     assert load(V1BETA2) == default_configuration()
 

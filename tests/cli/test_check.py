@@ -272,6 +272,16 @@ def test_the_configuration_of_kueue_is_checked_too() -> None:
     assert "<stdin>:3: Configuration foo: unknown field" in check(text).output
 
 
+def test_the_configuration_in_a_config_map_is_checked_too() -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\ndata:\n"
+    head += "  controller_manager_config.yaml: |\n    apiVersion: config."
+    text = head + "kueue.x-k8s.io/v1beta2\n    kind: Configuration\n    foo: 1\n"
+    path = "data[controller_manager_config.yaml].foo"
+    assert f"<stdin>:5: ConfigMap/a {path}: unknown field" in check(text).output
+    other = head + "jobset.x-k8s.io/v1alpha1\n    kind: Configuration\n    foo: 1\n"
+    assert "0 faults" in check(other).output
+
+
 def test_importing_the_command_loads_nothing_heavy() -> None:
     code = "import sys, kuota.cli.check; print(sorted({'msgspec', 'yaml'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

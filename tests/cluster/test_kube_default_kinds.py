@@ -28,9 +28,10 @@ from cluster.test_kube_serving import CONTROLLERS, DEPLOYMENTS, serving
 from control.objects import flavor, job, local_queue, namespace, queue
 from hang import HANG_S
 from kuota.api.base import Json, Key
+from kuota.api.config.shapes import CONFIG_KEY
 from kuota.install.network import WEBHOOK_SERVICE
 from kuota.install.objects import objects, resource_of
-from kuota.install.settings import CONFIG_KEY, NAMESPACE, Settings
+from kuota.install.settings import NAMESPACE, Settings
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError
 from kuota.kube.resources import CONFIG_MAPS, CRDS, JOBS, PODS, SERVICES, Resource, key_of

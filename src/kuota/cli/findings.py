@@ -12,6 +12,7 @@ import msgspec
 from kuota.api.advice import Environment, advice
 from kuota.api.base import Json
 from kuota.api.config.load import checked
+from kuota.api.config.shapes import CONFIG_KEY
 from kuota.api.convert import convert
 from kuota.api.faults import ErrorType, FieldError, Invalid, invalid, required
 from kuota.api.gates import Gates
@@ -189,7 +190,7 @@ def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         yield from faults(obj, None, gates)
         yield from unknown_faults(obj)
     elif _is_configuration(obj):
-        yield from _configuration_faults(obj)
+        yield from _configuration_faults(json.dumps(obj))
     else:
         yield from _native_faults(obj, gates)
 
@@ -206,10 +207,10 @@ def _kind_fault(obj: Json) -> FieldError | None:
     return None
 
 
-def _configuration_faults(obj: Json) -> tuple[FieldError, ...]:
+def _configuration_faults(content: str) -> tuple[FieldError, ...]:
     """Return the faults of a Kueue configuration file."""
     try:
-        checked(json.dumps(obj))
+        checked(content)
     except Invalid as error:
         return error.errors
     return ()
@@ -229,8 +230,21 @@ def _native_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         managed = bool(queue_name(obj))
         more = kind.faults(obj, None, gates, managed=managed, default_queue=False)
         yield from (each for each in more if each.type is not ErrorType.TYPE_INVALID)
+    if obj["kind"] == "ConfigMap":
+        yield from _contained_faults(obj)
     if obj["kind"] == "PriorityClass" and obj.get("value") is None:
         yield required("value", "a priority class needs a whole number", "set value")
+
+
+def _contained_faults(config_map: Json) -> Iterator[FieldError]:
+    """Yield the faults of the Kueue configuration file in a ConfigMap, if it contains one.
+
+    ConfigMaps of other projects have the same key.
+    """
+    content = string_map(config_map.get("data")).get(CONFIG_KEY, "")
+    for each in _configuration_faults(content) if CONFIG_GROUP in content else ():
+        path = f"data[{CONFIG_KEY}]" + (f".{each.path}" if each.path else "")
+        yield msgspec.structs.replace(each, path=path)
 
 
 def _namespaced(obj: Json) -> bool:

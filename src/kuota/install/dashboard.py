@@ -12,6 +12,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from kuota.api.base import Json
+from kuota.api.config.shapes import CONFIG_KEY
 
 from .deployment import (
     CONFIG_MAP,
@@ -23,7 +24,7 @@ from .deployment import (
 )
 from .network import EXPLANATIONS, METRICS_PORT, PROBE_PORT
 from .rbac import job_plurals
-from .settings import CONFIG_KEY, PREFIX, Settings, named, named_object
+from .settings import PREFIX, Settings, named, named_object
 
 DASHBOARD = named("dashboard")
 DASHBOARD_PORT = 8444

@@ -6,9 +6,10 @@ from __future__ import annotations
 from hashlib import sha256
 
 from kuota.api.base import Json
+from kuota.api.config.shapes import CONFIG_KEY
 
 from .network import METRICS_PORT, PROBE_PORT, VISIBILITY_PORT, WEBHOOK_PORT
-from .settings import CONFIG_KEY, CONTROLLER, SELECTED, Settings, named, named_object
+from .settings import CONTROLLER, SELECTED, Settings, named, named_object
 
 CONFIG_MAP = named("manager-config")
 SECRET = named("webhook-server-cert")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from kuota.api.base import Json
+from kuota.api.config.shapes import CONFIG_KEY
 
 from .deployment import (
     CONFIG_MAP,
@@ -22,7 +23,6 @@ from .deployment import (
 from .network import HISTORY, PROBE_PORT, VISIBILITY_PORT, api_service
 from .rbac import history_roles
 from .settings import (
-    CONFIG_KEY,
     HISTORY_ACCOUNT,
     HISTORY_SECRET,
     PREFIX,

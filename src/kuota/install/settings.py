@@ -16,7 +16,6 @@ from .configuration import CONFIG
 
 NAMESPACE = "kueue-system"
 PREFIX = "kueue"
-CONFIG_KEY = "controller_manager_config.yaml"
 REPOSITORY = "kuota"
 
 

@@ -21,10 +21,14 @@ from ..structure import Cleaning, Compiler, SchemaNode, value_faults
 from .defaults import NAMESPACE, defaulted
 from .duration import Duration
 from .rules import faults
-from .shapes import KIND, V1BETA2, Configuration
+from .shapes import CONFIG_KEY, KIND, V1BETA2, Configuration
 from .v1beta1 import V1BETA1, V1beta1Configuration, upgraded
 
 T = TypeVar("T")
+_EXTRACTION = (
+    "extract it: kubectl -n kueue-system get configmap kueue-manager-config "
+    r"-o jsonpath='{.data.controller_manager_config\.yaml}' > config.yaml"
+)
 
 
 def load(text: str, namespace: str = NAMESPACE) -> Configuration:
@@ -69,6 +73,10 @@ def checked(
 
 
 def _type_faults(value: Json) -> list[FieldError]:
+    contained = value.get("data") if value.get("kind") == "ConfigMap" else None
+    if isinstance(contained, dict) and CONFIG_KEY in contained:
+        message = f'this is a ConfigMap; the {KIND} is in its data."{CONFIG_KEY}"'
+        return [invalid("", None, message, _EXTRACTION)]
     wrong = []
     for field, known in (("apiVersion", (V1BETA2, V1BETA1)), ("kind", (KIND,))):
         given = value.get(field)

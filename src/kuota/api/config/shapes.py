@@ -18,6 +18,8 @@ from .duration import Duration
 GROUP = "config.kueue.x-k8s.io"
 V1BETA2 = f"{GROUP}/v1beta2"
 KIND = "Configuration"
+CONFIG_KEY = "controller_manager_config.yaml"
+"""The key of the ConfigMap that contains the configuration file."""
 FINAL_SHARE = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE = "LessThanInitialShare"
 
