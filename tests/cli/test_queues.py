@@ -132,9 +132,9 @@ def test_workloads_are_listed_as_kueuectl_does(cluster: Cluster) -> None:
     for name in ("waits", "runs", "done"):
         cluster.create(WORKLOADS, workload(name, cluster.create(JOBS, job(name))))
     admission = {"clusterQueue": "gpus", "podSetAssignments": [{"name": "main", "count": 1}]}
-    running = [condition("QuotaReserved"), condition("Admitted")]
-    cluster.status(WORKLOADS, "runs", {"conditions": running, "admission": admission})
-    over = [*running, condition("Finished", reason="Succeeded")]
+    admitted = [condition("QuotaReserved"), condition("Admitted")]
+    cluster.status(WORKLOADS, "runs", {"conditions": admitted, "admission": admission})
+    over = [*admitted, condition("Finished", reason="Succeeded")]
     cluster.status(WORKLOADS, "done", {"conditions": over, "admission": admission})
     header, *rows = cluster.kuota("list", "workload").splitlines()
     assert "NAME JOB TYPE JOB NAME LOCALQUEUE CLUSTERQUEUE STATUS" in " ".join(header.split())
@@ -147,6 +147,8 @@ def test_workloads_are_listed_as_kueuectl_does(cluster: Cluster) -> None:
     names = ("-o", "name")
     pending = cluster.kuota("list", "wl", "--status", "pending", *names)
     assert "workload.kueue.x-k8s.io/waits\n" == pending
+    running = cluster.kuota("list", "wl", "--status", "running", *names)
+    assert "workload.kueue.x-k8s.io/runs\n" == running
     assert "runs" in cluster.kuota("list", "wl", "--for", "job/runs", *names)
     assert "" == cluster.kuota("list", "wl", "-q", "other", *names)
 

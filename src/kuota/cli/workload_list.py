@@ -36,16 +36,17 @@ from .output import one_line
 if TYPE_CHECKING:
     from .session import Session
 
-_FINISHED, _PENDING = "finished", str(LiveState.PENDING).lower()
-_KUEUECTL = {
+_FINISHED, _RUNNING, _PENDING = "finished", "running", str(LiveState.PENDING).lower()
+_SYNONYMS = {
     LiveState.SUCCEEDED: _FINISHED,
     LiveState.FAILED: _FINISHED,
     LiveState.PREEMPTED: _PENDING,
     LiveState.TIMEOUT: _PENDING,
     LiveState.DEACTIVATED: _PENDING,
+    LiveState.ADMITTED: _RUNNING,
 }
-"""The --status values of kueuectl for states that kueuectl does not have."""
-_FILTERS = [*(str(each).lower() for each in LiveState), _FINISHED]
+"""Other values of --status for these states: those of kueuectl, and running."""
+_FILTERS = [*(str(each).lower() for each in LiveState), _FINISHED, _RUNNING]
 _EXPLAINED = frozenset(LiveState) - {LiveState.ADMITTED, LiveState.SUCCEEDED}
 _HEADER = (
     *("Name", "Job Type", "Job Name", "LocalQueue", "ClusterQueue"),
@@ -57,7 +58,7 @@ _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 
 def _statuses(state: LiveState) -> frozenset[str]:
     """Return the values of --status that select a workload in this state."""
-    return frozenset({str(state).lower(), _KUEUECTL.get(state, "")})
+    return frozenset({str(state).lower(), _SYNONYMS.get(state, "")})
 
 
 class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +121,7 @@ def workload(
       DEACTIVATED     was stopped, and does not run until `kuota resume workload`
 
     As in kueuectl, --status finished selects SUCCEEDED and FAILED, and --status pending selects
-    every workload without quota that is not finished.
+    every workload without quota that is not finished. --status running is the same as admitted.
 
     \b
     Examples:
