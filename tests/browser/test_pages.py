@@ -7,12 +7,14 @@ import re
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from playwright.sync_api import Browser, expect
 
 from kuota.cli.waste import TITLES as WASTE_TITLES
+from kuota.view.workload_state import LiveState
 
 from .canned import Canned
-from .samples import lab
+from .samples import lab, row
 from .watched import DESK, EVERYTHING, LOOK, PHONE, Visitor, visiting
 
 PAGES = {
@@ -42,6 +44,17 @@ def test_pages_obey_the_rules_of_accessibility(browser: Browser, canned: Canned,
             expect(visitor.page.locator(".loading")).to_have_count(0)
             assert [] == visitor.violations(EVERYTHING if look == "light" else LOOK), path
             assert visitor.overflow() <= 0, path
+
+
+def test_lists_name_the_preemptor_to_those_who_may_see_it(canned: Canned, visitor: Visitor) -> None:
+    rule, name = "(prioritization in the ClusterQueue)", "<b>$&</b>"
+    hidden = to_builtins(row(1, LiveState.PREEMPTED)) | {"why": f"by another workload {rule}"}
+    by = {"kind": "Workload", "name": name, "namespace": "research"}
+    named = hidden | {"key": "vision/named", "name": "named", "preemptedBy": by}
+    canned.models["workloads"] = {"rows": [hidden, named]}
+    visitor.open("workloads", "Jobs")
+    for words in (f"Workload {name} in namespace research", "another workload"):
+        expect(visitor.text(f"preempted by {words} {rule}")).to_be_visible()
 
 
 def test_the_sign_in_page_obeys_the_rules_of_accessibility(

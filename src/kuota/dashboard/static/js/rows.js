@@ -30,9 +30,12 @@ export function apply(rows, { upsert = [], remove = [] }) {
   for (const row of upsert) rows.set(row.key, complete(row));
 }
 
-/** Why a workload does not run, as a phrase of its own. @param {WorkloadRow} row */
+/** Why a workload does not run, as a phrase of its own; the server sends the preemptor to those who may see it. @param {WorkloadRow} row */
 export function reasonOf(row) {
-  return row.state === "PREEMPTED" && row.why.startsWith("by ") ? `preempted ${row.why}` : row.why;
+  if (row.state !== "PREEMPTED" || !row.why.startsWith("by ")) return row.why;
+  const by = row.preemptedBy;
+  const why = by ? row.why.replace("another workload", () => `${by.kind} ${by.name} in namespace ${by.namespace}`) : row.why;
+  return `preempted ${why}`;
 }
 
 /** Groups of states that filters offer besides the states themselves. */

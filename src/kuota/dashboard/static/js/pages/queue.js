@@ -112,5 +112,5 @@ function pendingCells(row, position) {
     <div role="cell" class="cell-state"><${State} state=${row.state} /></div>
     <div role="cell" class="cell-priority number">${row.priority}</div>
     <div role="cell" class="cell-age number"><${Age} since=${row.since || row.created} /></div>
-    <div role="cell" class="cell-why"><span class="clip-2" title=${row.why}><${Text}>${reasonOf(row)}<//></span></div>`;
+    <div role="cell" class="cell-why"><span class="clip-2" title=${reasonOf(row)}><${Text}>${reasonOf(row)}<//></span></div>`;
 }

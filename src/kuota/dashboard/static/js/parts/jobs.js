@@ -37,5 +37,5 @@ function cells(row) {
     <div role="cell" class="cell-priority number">${row.priority}</div>
     <div role="cell" class="cell-age number"><${Age} since=${row.created} /></div>
     <div role="cell" class="cell-why"><span class="clip"><${Text}>${row.gets || row.requests}<//></span>
-      ${row.why && html`<span class="small muted clip" title=${row.why}><${Text}>${reasonOf(row)}<//></span>`}</div>`;
+      ${row.why && html`<span class="small muted clip" title=${reasonOf(row)}><${Text}>${reasonOf(row)}<//></span>`}</div>`;
 }
