@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -35,14 +35,13 @@ DEVICES = (
 )
 
 
+def worker(uid: str) -> PodWorker:
+    return cast(PodWorker, SimpleNamespace(pod={"mine": POD, "theirs": OTHER}[uid]))
+
+
 @pytest.fixture
 def api() -> Iterator[Local]:
-    pods = {"mine": POD, "theirs": OTHER}
     local = Local()
-
-    def worker(uid: str) -> PodWorker:
-        return cast(PodWorker, SimpleNamespace(pod=pods[uid]))
-
     local.api.extensions.append(DeviceExtension(lambda: DEVICES, worker, local.api.roles))
     for team in ("vision", "speech"):
         local.ask("POST", "/api/v1/namespaces", namespace(team, team))
@@ -56,6 +55,19 @@ def test_members_see_all_devices_and_the_holders_of_their_own_team(api: Local) -
     assert {"node", "resource", "id", "held"} == set(theirs)
     assert "held" not in free
     assert "speech" == api.ask("GET", DEVICES_PATH)["items"][1]["namespace"]
+
+
+def test_members_see_the_readings_of_all_devices_without_their_holders(api: Local) -> None:
+    async def read(devices: Sequence[Device]) -> Mapping[str, DeviceReading]:
+        return {each.id: DeviceReading(97, 2**30, 2**34) for each in devices}
+
+    api.api.extensions[-1] = DeviceExtension(
+        lambda: DEVICES, worker, api.api.roles, read=read, idle_since=lambda uid, device: 1.0
+    )
+    mine, theirs, _ = api.ask("GET", DEVICES_PATH, user=ANN)["items"]
+    assert "idleSince" in mine
+    readings = {"utilizationPercent", "memoryUsedBytes", "memoryTotalBytes"}
+    assert {"node", "resource", "id", "held", *readings} == set(theirs)
 
 
 def test_devices_can_only_be_read(api: Local) -> None:
