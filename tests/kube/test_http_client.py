@@ -20,7 +20,13 @@ from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.config import Connection, KubeconfigUser, Secret
 from kuota.kube.errors import Forbidden, Gone, Unauthorized, Unreachable
-from kuota.kube.http_client import HttpTransport, http_client
+from kuota.kube.http_client import (
+    STREAM_BURST,
+    STREAM_INTERVAL_S,
+    HttpTransport,
+    StreamPace,
+    http_client,
+)
 from kuota.kube.requests import HttpRequest
 from kuota.kube.resources import PODS
 
@@ -153,6 +159,22 @@ def test_each_event_of_a_slow_stream_comes_as_soon_as_it_is_sent() -> None:
         return found
 
     assert ["ADDED", "DELETED"] == asyncio.run(main())
+
+
+def test_a_burst_of_changes_is_not_delayed_but_a_busy_stream_is() -> None:
+    def delays(count: int, at: float) -> list[float]:
+        return [pace.delay_s(at) for _ in range(count)]
+
+    pace, burst = StreamPace(0.0), pytest.approx([0.0] * STREAM_BURST, abs=1e-9)
+    assert burst == delays(STREAM_BURST, 0.0)
+    now = 0.0
+    for _ in range(3):
+        (delay_s,) = delays(1, now)
+        assert pytest.approx(STREAM_INTERVAL_S) == delay_s
+        now += delay_s
+    quiet_s = 2 * STREAM_BURST * STREAM_INTERVAL_S
+    assert burst == delays(STREAM_BURST, now + quiet_s)
+    assert delays(1, now + quiet_s)[0] > 0.01
 
 
 async def _drained(chunks: AsyncGenerator[bytes, None]) -> None:

@@ -23,8 +23,13 @@ IDLE_S = 15.0
 """How long an idle connection is kept. Servers keep idle connections longer, so a request is
 rarely sent on a connection that the server is closing."""
 STREAM_INTERVAL_S = 0.02
-"""The shortest interval between two chunks of a stream. Under load, a chunk then contains several
-watch events. Processing them together costs much less CPU time than a wakeup for each."""
+"""The average interval between chunks of a busy stream. A chunk then contains several watch events.
+Processing them together costs much less CPU time than a wakeup for each."""
+STREAM_BURST = 32
+"""How many chunks of a stream are not delayed, if it was not busy before.
+
+A delay would reorder the changes of different kinds: a Workload could be evaluated before the queue
+that was created a moment earlier."""
 LARGEST_BODY = 1 << 30
 """The most bytes of a response, except a stream, of a server that is not trusted less."""
 _LARGEST_ERROR = 3 << 20
@@ -91,9 +96,13 @@ class HttpTransport:
             if answer.status >= _FAILED:
                 body = await answer.line.body(self._most(answer))
                 raise response_error(answer.status, answer.headers, body)
+            loop = asyncio.get_running_loop()
+            pace = StreamPace(loop.time())
             while chunk := await answer.line.chunk():
                 yield chunk
-                await asyncio.sleep(STREAM_INTERVAL_S)
+                delay_s = pace.delay_s(loop.time())
+                if delay_s:
+                    await asyncio.sleep(delay_s)
         except OSError as error:
             raise self._unreachable(request, error) from error
         finally:
@@ -160,6 +169,19 @@ class HttpTransport:
     ) -> Unreachable:
         why = str(error) or type(error).__name__
         return Unreachable(f"{request} at {self._server}: {why}", sent=sent)
+
+
+class StreamPace:
+    """Decides how long to wait after each chunk of a stream. Pure."""
+
+    def __init__(self, now: float) -> None:
+        self._due = now - STREAM_BURST * STREAM_INTERVAL_S
+
+    def delay_s(self, now: float) -> float:
+        """Return the delay before the next chunk; 0 while the stream is not busy."""
+        earliest = now - STREAM_BURST * STREAM_INTERVAL_S
+        self._due = max(self._due, earliest) + STREAM_INTERVAL_S
+        return max(0.0, self._due - now)
 
 
 class _Pool:
