@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Workloads depend on devices."""
+"""Which Workloads depend on devices, and what they are charged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 from bridge.objects import pod_set, workload
 from kuota.api.base import Json
 from kuota.api.gates import Gates
+from kuota.bridge.devices.charges import capacity_charge
 from kuota.bridge.devices.claims import needs_devices
+from kuota.bridge.devices.mappings import Source
 
 CLASSES: dict[str, Json] = {"example.com/gpu": {}, "gpu": {}}
 
@@ -27,3 +29,10 @@ def test_a_workload_depends_on_devices_of_the_extended_resources_it_requests(
 ) -> None:
     obj = workload("w", pod_set(requests={name: amount}))
     assert needed is needs_devices(obj, CLASSES, Gates())
+
+
+def test_a_fraction_of_a_unit_does_not_satisfy_a_larger_fraction() -> None:
+    policy = {"validValues": ["200m", "2"]}
+    device = {"capacity": {"memory": {"value": "4", "requestPolicy": policy}}}
+    source = Source(resource="gpu", driver="d", name="memory")
+    assert 2 == capacity_charge(source, [device], 1, "500m", "")

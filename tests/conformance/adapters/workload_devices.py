@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from conformance.case import Json, Run, same
@@ -18,6 +18,7 @@ from kuota.bridge.devices.charges import (
     DeviceFault,
     capacity_charge,
     counter_charge,
+    nano,
     pools,
     rounded_to_range,
     rounded_to_values,
@@ -157,15 +158,15 @@ def valid_range(run: Run) -> None:
 
 @suite("workload/dra-TestRoundToValidValues")
 def valid_values(run: Run) -> None:
-    valid = [amount_of(each) for each in run.inputs["validValues"]]
-    _rounded(run, rounded_to_values(amount_of(run.inputs["value"]), valid))
+    valid = [nano(each) for each in run.inputs["validValues"]]
+    _rounded(run, rounded_to_values(nano(run.inputs["value"]), valid), nano)
 
 
-def _rounded(run: Run, found: int | None) -> None:
+def _rounded(run: Run, found: int | None, unit: Callable[[object], int] = amount_of) -> None:
     same(run.expected["wantErr"], found is None)
     wanted = run.expected["want"]
     if found is not None:
-        same(amount_of(wanted), found)
+        same(unit(wanted), found)
     else:
         same("", wanted or "")
 

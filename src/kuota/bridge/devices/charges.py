@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kuota.api.base import Json
-from kuota.api.quantity import UNLIMITED, QuantityError, parse
+from kuota.api.quantity import NANO, UNLIMITED, QuantityError, parse
 from kuota.api.rules.report import child, elements, integer, mapping, text
 
 from .mappings import Source
-
-NANO = 10**9
 
 
 class DeviceFault(Exception):
@@ -68,7 +66,8 @@ def _taken(offer: Json, requested: str | None) -> int | None:
     amount = requested if requested is not None else default if default else offer.get("value")
     valid = elements(policy.get("validValues"))
     if valid:
-        return rounded_to_values(whole(amount), [whole(each) for each in valid])
+        chosen = rounded_to_values(nano(amount), [nano(each) for each in valid])
+        return None if chosen is None else _rounded_up(chosen)
     limits = mapping(policy.get("validRange"))
     least, most, step = (_optional(limits.get(name)) for name in ("min", "max", "step"))
     return rounded_to_range(whole(amount), least, most, step)
@@ -79,7 +78,10 @@ def _optional(quantity: object) -> int | None:
 
 
 def rounded_to_values(amount: int, valid: Sequence[int]) -> int | None:
-    """Return the first of the ascending values that is sufficient; None if there is none."""
+    """Return the first of the ascending values that is sufficient; None if there is none.
+
+    Values are exact, so they are compared in nano-units.
+    """
     return next((each for each in valid if each >= amount), None)
 
 
@@ -104,10 +106,18 @@ def times(amount: int, count: int) -> int:
 
 def whole(quantity: object) -> int:
     """Return a quantity in whole units, rounded up. One that is invalid counts as 0."""
+    return _rounded_up(nano(quantity))
+
+
+def nano(quantity: object) -> int:
+    """Return a quantity in nano-units. One that is invalid counts as 0."""
     try:
-        nano = parse(quantity if isinstance(quantity, (str, int, float)) else 0)
+        return parse(quantity if isinstance(quantity, (str, int, float)) else 0)
     except (QuantityError, ValueError):
         return 0
+
+
+def _rounded_up(nano: int) -> int:
     return min(-(-nano // NANO), UNLIMITED)
 
 
