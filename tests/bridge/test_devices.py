@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from bridge.objects import pod_set, workload
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
 from kuota.bridge.devices.charges import capacity_charge
-from kuota.bridge.devices.claims import needs_devices
+from kuota.bridge.devices.claims import Devices, device_requests, needs_devices
 from kuota.bridge.devices.mappings import Source
 
 CLASSES: dict[str, Json] = {"example.com/gpu": {}, "gpu": {}}
@@ -36,3 +36,29 @@ def test_a_fraction_of_a_unit_does_not_satisfy_a_larger_fraction() -> None:
     device = {"capacity": {"memory": {"value": "4", "requestPolicy": policy}}}
     source = Source(resource="gpu", driver="d", name="memory")
     assert 2 == capacity_charge(source, [device], 1, "500m", "")
+
+
+def test_admin_access_is_free_but_needs_a_matching_device() -> None:
+    [fault] = _admin_faults({}, devices=0)
+    assert fault.endswith("insufficient matching devices for CEL selector: found 0, requested 1")
+    assert [] == _admin_faults({}, devices=1)
+    assert [] == _admin_faults({"allocationMode": "All"}, devices=0)
+
+
+def _admin_faults(request: Json, *, devices: int) -> list[str]:
+    """Return the faults of a Workload that requests admin access to devices with a selector."""
+    selectors = [{"cel": {"expression": "any"}}]
+    exactly = {"deviceClassName": "gpu", "adminAccess": True, "selectors": selectors} | request
+    claim = {"spec": {"spec": {"devices": {"requests": [{"exactly": exactly}]}}}}
+    pods = pod_set()
+    pods["template"]["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "c"}]
+    obj = workload("w", pods)
+    offered = Devices(
+        classes={"gpu": {}},
+        templates={Key(obj.metadata.namespace, "c"): claim},
+        slices=({"spec": {"driver": "d", "devices": [{}] * devices}},),
+        compile_selector=lambda _: lambda driver, device: True,
+    )
+    found = device_requests(obj, offered, Gates())
+    assert not any(each.amounts for each in found.values())
+    return [fault for each in found.values() for fault in each.faults]

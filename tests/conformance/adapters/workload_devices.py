@@ -11,6 +11,7 @@ from conformance.recorder import convert, whole
 from conformance.registry import suite
 from conformance.world import gates_of
 from kuota.api.config.shapes import DeviceClassMapping
+from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import UNLIMITED, units
 from kuota.api.rules.report import child
 from kuota.api.workload import Workload
@@ -107,8 +108,9 @@ def depends_on_devices(run: Run) -> None:
 
 @suite("workload/dra-TestResolveExtendedResourceQuota")
 def extended_quota(run: Run) -> None:
-    gates = gates_of(run)
-    same(run.inputs["enablePD"], bool(run.inputs["enablePD"]))
+    # The input enables a gate; it never disables one that is on by default.
+    enabled = {Gate.KueueDRAIntegrationPartitionableDevices} if run.inputs["enablePD"] else set()
+    gates = Gates(gates_of(run).enabled | enabled)
     configured = convert(run.inputs.get("mapperMappings") or [], list[DeviceClassMapping])
     workload = convert(run.inputs["workload"], Workload)
     classes = by_extended_name(whole(run.inputs["deviceClasses"]))

@@ -164,8 +164,10 @@ class _PodSetDevices:
         for index, request in enumerate(map(mapping, requests)):
             at = f"{path}.devices.requests[{index}]"
             exactly = exact_request(request, at)
-            if exactly.get("adminAccess") is not True and exactly.get("deviceClassName"):
-                self._check_offer(exactly, at, taken)
+            if not exactly.get("deviceClassName"):
+                continue
+            self._check_offer(exactly, at, taken)
+            if exactly.get("adminAccess") is not True:
                 self._charge(exactly, at)
 
     def _charge(self, exactly: Json, at: str) -> None:
@@ -200,17 +202,19 @@ class _PodSetDevices:
         """Raise DeviceFault unless enough devices match the selectors of a request.
 
         A device that satisfies a request of a claim satisfies no other. `taken` has their numbers.
+        Only a request with admin access may ask for all devices, of which there may be none.
         """
         if not any(_expressions(exactly)):
             return
         selectors = self._selectors(exactly, at)
-        found, count = 0, integer(exactly.get("count")) or 1
+        every = exactly.get("allocationMode") == "All"
+        found, count = 0, 0 if every else integer(exactly.get("count")) or 1
         for number, (driver, device) in enumerate(self._offered()):
-            if found >= count:
-                break
             if number not in taken and all(matches(driver, device) for matches in selectors):
                 taken.add(number)
                 found += 1
+                if found >= count:
+                    break
         if found < count:
             message = f"{_TOO_FEW}: found {found}, requested {count}"
             raise DeviceFault(at, message, retry=True)
