@@ -314,6 +314,12 @@ def test_the_number_of_tracked_values_is_bounded(kind: str, count: int, want: st
     assert found(metrics={"customLabels": [label]}) == expected
 
 
+@pytest.mark.parametrize("kind", ["", "Job"])
+def test_an_unknown_source_of_a_label_is_refused(kind: str) -> None:
+    label = {"name": "team", "sourceKind": kind}
+    assert found(metrics={"customLabels": [label]}) == [("metrics.customLabels", "Invalid")]
+
+
 def test_an_unknown_cipher_suite_is_refused() -> None:
     assert found(tls={"cipherSuites": ["TLS_NOPE"]}) == [("tls", "Invalid")]
 

@@ -75,4 +75,4 @@ def _value_faults(label: CustomLabel, at: str) -> Iterator[FieldError]:
 
 
 def _kind(label: CustomLabel) -> str:
-    return label.source_kind or CLUSTER_QUEUE
+    return CLUSTER_QUEUE if label.source_kind is None else label.source_kind

@@ -48,7 +48,7 @@ class CustomLabel(Struct):
     name: str = ""
     source_label_key: str = ""
     source_annotation_key: str = ""
-    source_kind: str = ""
+    source_kind: str | None = None
     tracked_values: list[str] | None = None
 
 
