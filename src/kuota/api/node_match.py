@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from .core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
 from .match import SelectorError, check_requirement, holds
+from .names import label_value, qualified_name
 
 _NAME = "metadata.name"
 
@@ -32,6 +33,15 @@ def preference(
 ) -> int:
     """Return the sum of the weights of the terms that match. Empty terms never do."""
     return sum(each.weight for each in terms if _matches(each.preference, name, labels))
+
+
+def check_selector(wanted: Mapping[str, str]) -> None:
+    """Raise SelectorError for a label in a node selector that no node can have."""
+    for key, value in wanted.items():
+        for wrong in qualified_name(key):
+            raise SelectorError(f"nodeSelector: key {key!r} {wrong}")
+        for wrong in label_value(value):
+            raise SelectorError(f"nodeSelector: value {value!r} of {key} {wrong}")
 
 
 def check_terms(terms: Iterable[NodeSelectorTerm]) -> None:

@@ -55,6 +55,16 @@ def test_an_invalid_request_is_a_reason_to_wait(request_: TopologyRequest, reaso
     assert reason in wait_text(found["w"]), wait_text(found["w"])
 
 
+@pytest.mark.parametrize("label", [("zone", "two words"), ("a/b/c", "x")])
+def test_an_invalid_node_selector_is_a_reason_to_wait(label: tuple[str, str]) -> None:
+    engine = make_engine(node("r1", "n1"))
+    pods = pod_set(1)
+    spec = replace(pods.template.spec, node_selector=dict([label]))
+    pods = replace(pods, template=replace(pods.template, spec=spec))
+    store(engine, replace(make_workload("w", 1), pod_sets=(pods,)))
+    assert f"nodeSelector: {'key' if '/' in label[0] else 'value'}" in _reason(engine)
+
+
 def test_pods_that_do_not_fill_a_slice_get_no_place() -> None:
     request = TopologyRequest(pod_set_slice_required_topology="rack", pod_set_slice_size=2)
     engine = make_engine(node("r1", "n1"), node("r2", "n2"))

@@ -13,7 +13,13 @@ import msgspec
 
 from kuota.api.core import NodeSelector, PodSpec, PreferredSchedulingTerm, Taint, Toleration
 from kuota.api.match import untolerated
-from kuota.api.node_match import check_terms, matches_terms, preference, selected
+from kuota.api.node_match import (
+    check_selector,
+    check_terms,
+    matches_terms,
+    preference,
+    selected,
+)
 from kuota.api.podset import Injection, joined
 from kuota.api.workload import PodSetUpdate
 from kuota.engine.model import Node, Struct
@@ -47,14 +53,18 @@ def constraints(
     tolerations: Iterable[Toleration] = (),
     *,
     prefer: bool = False,
+    by_host: bool = True,
 ) -> NodeConstraints:
     """Return the constraints of a pod with updates of admission checks and of its flavor.
 
-    Raises MergeConflict if an update contradicts the pod, SelectorError for an invalid affinity.
+    Raises MergeConflict if an update contradicts the pod, SelectorError for an invalid affinity or,
+    if leaves are nodes (`by_host`), an invalid node selector.
     """
     own = Injection(node_selector=spec.node_selector, tolerations=spec.tolerations)
     for update in updates:
         own = joined(own, update)
+    if by_host and own.node_selector:
+        check_selector(own.node_selector)
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     wanted = affinity.preferred_during_scheduling_ignored_during_execution if affinity else None

@@ -166,6 +166,7 @@ class Placer:
                 workers.updates,
                 self.flavor.tolerations,
                 prefer=self.on(Gate.TASRespectNodeAffinityPreferred),
+                by_host=self.flavor.tree.by_host,
             )
         except (MergeConflict, SelectorError) as error:
             return PlacementFailure(
