@@ -17,7 +17,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact, ObjectStored
 from kuota.engine.model import Workload
 from kuota.failures import COUNTS, Fatal, cause
-from kuota.kube.resources import CLUSTER_QUEUES
+from kuota.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
 
 
 def test_a_bug_while_an_admission_is_written_releases_its_quota() -> None:
@@ -62,6 +62,21 @@ def test_a_bug_while_an_admission_is_written_is_no_hot_loop() -> None:
 
     run_scene(scene)
     assert 3 < COUNTS["write"] - before < 20
+
+
+def test_the_failures_of_a_deleted_workload_are_forgotten() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.api.apply(job("odd"))
+        stage.api.refuse["status", WORKLOADS.kind] = [RuntimeError("a bug")]
+        while not stage.system.driver._failed:
+            await stage.clock.sleep(0.01)
+        [odd] = stage.system.driver._failed
+        await stage.api.delete(JOBS, Key(odd.namespace, "odd"))
+        await stage.rest(60)
+        assert {} == stage.system.driver._failed
+
+    run_scene(scene)
 
 
 def test_a_bug_while_an_eviction_is_written_leaves_the_victim_to_be_tried_again() -> None:

@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -162,11 +163,14 @@ class Driver:
         assert self._tasks is not None, "decisions are written only while the driver runs"
         task = self._tasks.create_task(self._carry_out(decision, now))
         self._writes.add(task)
-        task.add_done_callback(self._written)
+        task.add_done_callback(partial(self._written, decision.workload.key))
 
-    def _written(self, task: asyncio.Task[None]) -> None:
+    def _written(self, key: Key, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)
         self._write_slots.release()
+        if self._cache.workload(key) is None:
+            # Its deletion was reported before the write failed, and is not reported again.
+            self._failed.pop(key, None)
 
     async def _carry_out(self, decision: Decision, decided_at: float) -> None:
         """Write a decision. If that fails, tell the engine once the result is known."""
