@@ -12,6 +12,7 @@ from control.fake_api import FakeApi
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.control.definitions import Definitions
+from kuota.kube.client import Listing
 from kuota.kube.errors import Forbidden
 from kuota.kube.informer import Informer
 from kuota.kube.resources import CRDS, WORKLOADS, Resource
@@ -125,3 +126,29 @@ def test_a_definition_with_which_jobs_cannot_be_queued_gets_a_reason(
     expected = [(JOB_SETS.name, reason)] if reason else []
     assert expected == [each[:2] for each in recorded.events]
     assert all(words in each[2] for each in recorded.events)
+
+
+class _Unselective(FakeApi):
+    """An API server that fails to list chosen objects."""
+
+    async def list(self, resource: Resource, *args: Any, **options: Any) -> Listing:
+        if options.get("field_selector"):
+            raise Forbidden(403, "Forbidden", "no")
+        return await super().list(resource, *args, **options)
+
+
+def test_no_retry_of_a_check_outlives_the_watch() -> None:
+    clock = VirtualClock()
+
+    async def story() -> None:
+        api = _Unselective(clock)
+        informer = Announced(api, JOB_SETS, clock=clock)
+        task = asyncio.create_task(Definitions(api, clock, [informer], Recorded()).run())
+        await api.apply(_definition(JOB_SETS.name))
+        await clock.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+
+    run(clock, story())

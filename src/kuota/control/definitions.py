@@ -54,9 +54,12 @@ class Definitions:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._definitions.run())
-            group.create_task(serve(self._queue, self._check))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._definitions.run())
+                group.create_task(serve(self._queue, self._check))
+        finally:
+            self._queue.close()
 
     def _observed(self, old: Json | None, new: Json | None) -> None:
         if new is None or new.get("deletionTimestamp"):
