@@ -16,10 +16,10 @@ from control.virtual import VirtualClock, played
 from kuota.api.base import Key
 from kuota.api.kueue import AdmissionCheck, MultiKueueConfig
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.effects import Effect, Event
+from kuota.bridge.effects import Effect, Event, Patch
 from kuota.control.cached_object import CachedObject
 from kuota.control.checks.multikueue import dispatcher as module
-from kuota.control.checks.multikueue.dispatcher import Dispatcher
+from kuota.control.checks.multikueue.dispatcher import REPEAT_S, Dispatcher
 from kuota.control.checks.multikueue.group import GroupResult
 from kuota.control.keyed_locks import KeyedLocks
 from kuota.kube.errors import Unreachable
@@ -96,6 +96,25 @@ def test_an_event_is_recorded_once_also_after_a_failed_write(
         await fixture.dispatcher.reconcile(KEY)
         await fixture.dispatcher.reconcile(KEY)
         assert [each for each in fixture.sent if each] == [[SAID]]
+
+    played(story())
+
+
+def test_a_pass_that_has_to_continue_does_not_repeat_its_writes_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The Workload was deleted, and the watch has not delivered that yet."""
+    written = Patch(key=KEY, resource_version="7", body={})
+    monkeypatch.setattr(
+        module, "reconcile_group", lambda *_: GroupResult(first=(written,), repeat=True)
+    )
+
+    async def story() -> None:
+        fixture = Fixture()
+        fixture.store()
+        fixture.group = SimpleNamespace(local=local(), deleted=False)
+        assert REPEAT_S == await fixture.dispatcher.reconcile(KEY)
+        assert [[written]] == fixture.sent
 
     played(story())
 

@@ -49,6 +49,12 @@ WORKERS = 32
 READER_CHECK_S, MAX_READER_WAIT_S = 1.0, 10.0
 """How often a finished Workload is checked for readers of logs, and for how long at most."""
 
+REPEAT_S = 1.0
+"""The time until a pass continues after a write to the manager's API server without a response.
+
+The response enqueues the Workload at once. There is none if the Workload was deleted.
+"""
+
 _LASTING = (ForeignObject, Invalid, Forbidden, MissingInWorkerCluster)
 """Failures that somebody has to correct."""
 
@@ -116,7 +122,7 @@ class Dispatcher:
             return await self._confirm(key, group, plan.confirm)
         await self._send_here(key, plan.first)
         if plan.repeat:
-            return await self.reconcile(key)
+            return REPEAT_S
         if plan.nominated:
             self._rounds[key] = now
         outcome = await self._send_all(key, group, plan)
