@@ -123,6 +123,18 @@ def test_malformed_affinity_is_an_error_and_nothing_else_is_reported() -> None:
     assert () == found.pod_sets[0].reasons
 
 
+def test_the_flavors_tried_before_a_malformed_affinity_was_found_are_recorded() -> None:
+    market = OfferedQueue({"plain": {"cpu": 1}, "a": {"cpu": 9}}, flavors=[ZONE_A])
+    found = market.assign(workload(pods(cpu=2, spec=affinity(("zone", "Near", ["b"])))))
+
+    assert found.pod_sets[0].error
+    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
+    assert [
+        ("plain", WaitReason.EXCEEDS_MAX_QUOTA, 1),
+        ("a", WaitReason.NO_MATCHING_FLAVOR, 0),
+    ] == [(each.flavor, each.no_fit, len(each.reasons)) for each in found.pod_sets[0].attempts]
+
+
 def test_malformed_affinity_does_not_matter_where_another_term_matches() -> None:
     spec = affinity(("zone", "Near", ["b"]), ("zone", "In", ["a"]))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 import msgspec
@@ -12,7 +13,7 @@ from kuota.api.workload import TopologyAssignment
 
 from .amounts import Amounts, FlavorResource, Requests
 from .model import Struct
-from .reasons import Reason, WaitReason
+from .reasons import SEVERITY, Reason, RejectionCause, WaitReason
 from .usage import PlacedPods
 
 
@@ -76,10 +77,30 @@ class FlavorAttempt(Struct):
     reasons: tuple[Reason, ...] = ()
     preemption: str = ""
 
+    @property
+    def rejected(self) -> bool:
+        """Whether the flavor was evaluated and does not fit. Excluded flavors are not evaluated."""
+        excluded = self.reasons and self.reasons[0].cause in _EXCLUDED
+        return self.mode is AssignmentMode.NO_FIT and not excluded
+
+
+_EXCLUDED = frozenset({RejectionCause.PINNED, RejectionCause.RESTRICTED})
+
+
+def no_fit_reason(groups: Iterable[Iterable[FlavorAttempt]]) -> WaitReason:
+    """Return why there is no assignment, given the attempts of each resource group.
+
+    Every group is required, so the most severe group counts. Within a group any flavor would do, so
+    the least severe rejection counts, even if another flavor fits.
+    """
+    found = ([each.no_fit for each in attempts if each.no_fit and each.rejected] for attempts in groups)
+    mildest = (min(reasons, key=SEVERITY.index) for reasons in found if reasons)
+    return max(mildest, key=SEVERITY.index, default=WaitReason.NO_MATCHING_FLAVOR)
+
 
 class PodSetAssignment(Struct):
-    """The assignment of one pod set. If `error` is set, the spec is invalid and nothing else is
-    set.
+    """The assignment of one pod set. If `error` is set, the spec is invalid, and only the attempts
+    until that was found are set.
 
     `topology` is where the pods would be placed; `kuota.engine.placement` sets it. With
     `delayed_topology` "Pending" they are placed later, and with "Ready" they were.

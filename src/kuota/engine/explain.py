@@ -257,6 +257,9 @@ def _tried(assignment: WorkloadAssignment, node: QuotaNode) -> tuple[TriedFlavor
     for pod_set in assignment.pod_sets:
         unplaced = tuple(each for each in pod_set.reasons if each.cause is RejectionCause.PLACEMENT)
         for attempt in pod_set.attempts:
+            if attempt.rejected and not attempt.reasons:
+                # The pods are invalid. `PodSetAssignment.error` has the reason.
+                continue
             mode, reasons = attempt.mode, attempt.reasons
             if mode is AssignmentMode.FIT and unplaced:
                 # There is enough quota, but the pods can be placed only after preemption.

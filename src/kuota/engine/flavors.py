@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kuota.api.gates import Gate
-from kuota.api.match import SelectorError
 from kuota.api.quantity import add, sub
 from kuota.api.resources import rescaled
 
@@ -22,13 +21,14 @@ from .assignment import (
     PodSetAssignment,
     ScanProgress,
     WorkloadAssignment,
+    no_fit_reason,
 )
 from .model import PodSet, PodSetReservation, Workload
 from .placed_assignment import placed
 from .placement import has_topology
 from .reasons import Reason, RejectionCause, WaitReason
 from .resource_index import PODS, GroupIndex, ResourceIndex, resource_index, visiting_order
-from .scan import FlavorResult, FlavorScan, Oracle, Pinned, no_fit_reason
+from .scan import FlavorScan, Oracle, Pinned
 from .snapshot import ChargedWorkload, Queue, Snapshot
 
 __all__ = ["Oracle", "Pinned", "assign"]
@@ -85,7 +85,7 @@ class _Outcome:
         self.attempts: list[FlavorAttempt] = []
         self.no_fit: WaitReason | None = None
         self.error = ""
-        self.scans: list[list[FlavorResult]] = []
+        self.scans: list[list[FlavorAttempt]] = []
 
     def fail(self, reasons: list[Reason]) -> None:
         """Record a failure. Only the first failure is reported."""
@@ -95,9 +95,7 @@ class _Outcome:
 
     def give_up(self, error: str) -> None:
         """Record an invalid pod spec, which is not a problem of flavors."""
-        self.flavors = {}
-        self.reasons = []
-        self.no_fit = WaitReason.NO_MATCHING_FLAVOR
+        self.fail([])
         self.error = error
 
 
@@ -173,14 +171,13 @@ class _Search:
         members: Sequence[int],
     ) -> None:
         """Add the result for one resource group."""
-        try:
-            found = self.scan.scan(group, resources, asked, members)
-        except SelectorError as error:
-            outcome.give_up(str(error))
-            return
-        outcome.attempts += found.attempts()
-        outcome.scans.append(found.results)
-        if found.chosen is None:
+        found = self.scan.scan(group, resources, asked, members)
+        attempts = found.attempts()
+        outcome.attempts += attempts
+        outcome.scans.append(attempts)
+        if found.error:
+            outcome.give_up(found.error)
+        elif found.chosen is None:
             outcome.fail(found.reasons() or [_undeclared(resources[0])])
         else:
             outcome.flavors |= found.chosen.choices(found.tried)

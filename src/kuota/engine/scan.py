@@ -8,10 +8,11 @@ starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from kuota.api.match import SelectorError
 from kuota.api.quantity import add, sub
 
 from .amounts import Amounts, FlavorResource, Requests
@@ -43,7 +44,6 @@ Pinned = Sequence[Mapping[str, str]]
 GranularModes = dict[str, GranularMode]
 """The mode of each resource on one flavor."""
 
-_OUT_OF_BOUNDS = frozenset({RejectionCause.PINNED, RejectionCause.RESTRICTED})
 _NO_FIT: GranularMode = (NO_FIT, 0)
 _FIT: GranularMode = (FIT, 0)
 _WAIT_REASONS = {
@@ -78,11 +78,6 @@ class FlavorResult:
             for resource, (mode, height) in self.granular_modes.items()
         }
 
-    @property
-    def rejected(self) -> bool:
-        """Whether the flavor was evaluated and does not fit. Excluded flavors are not evaluated."""
-        return self.granular_mode[0] is NO_FIT and self.reasons[0].cause not in _OUT_OF_BOUNDS
-
     def attempt(self) -> FlavorAttempt:
         """Return the worst mode and the greatest height of all resources."""
         mode = self.granular_mode[0]
@@ -100,16 +95,24 @@ class FlavorResult:
 
 
 class ScanResult:
-    """The result of a scan: the chosen flavor, if any, and the result for every flavor tried."""
+    """The result of a scan: the chosen flavor, if any, and the result for every flavor tried.
 
-    __slots__ = ("chosen", "results", "tried")
+    `error` is why the scan ended early: the affinity of the pods is malformed.
+    """
+
+    __slots__ = ("chosen", "error", "results", "tried")
 
     def __init__(
-        self, chosen: FlavorResult | None, results: list[FlavorResult], tried: int | None
+        self,
+        chosen: FlavorResult | None,
+        results: list[FlavorResult],
+        tried: int | None = None,
+        error: str = "",
     ) -> None:
         self.chosen = chosen
         self.results = results
         self.tried = tried
+        self.error = error
 
     def reasons(self) -> list[Reason]:
         """Return why the flavor is not a plain fit; empty if it is."""
@@ -161,15 +164,18 @@ class FlavorScan:
         """Return the best flavor for these resources of one group, requested by the member pod
         sets.
 
-        The scan progress of the first resource applies. Raises SelectorError if the affinity of a
-        member is malformed.
+        The scan progress of the first resource applies.
         """
         fungibility = self.fungibility
         flavors = group.flavors
         best: FlavorResult | None = None
         results: list[FlavorResult] = []
         for index in range(self._start(flavors, resources[0], members[0]), len(flavors)):
-            result = self._evaluate(flavors[index], group, resources, requests, members)
+            try:
+                result = self._evaluate(flavors[index], group, resources, requests, members)
+            except SelectorError as error:
+                results.append(FlavorResult(flavors[index], _NO_FIT, {}, ()))
+                return ScanResult(None, results, error=str(error))
             results.append(result)
             if good_enough(result.granular_mode, fungibility):
                 last = index == len(flavors) - 1
@@ -178,7 +184,7 @@ class FlavorScan:
                 result.granular_mode, best.granular_mode if best else _NO_FIT, fungibility
             ):
                 best = result
-        return ScanResult(best, results, None)
+        return ScanResult(best, results)
 
     def _start(self, flavors: Sequence[str], resource: str, pod_set: int) -> int:
         if self.progress is None or self.fungibility is None:
@@ -298,23 +304,11 @@ class FlavorScan:
         return fair and rules.reclaim_within_cohort != "Never"
 
 
-def no_fit_reason(scans: Iterable[Sequence[FlavorResult]]) -> WaitReason:
-    """Return why the scans, one per group, found no assignment.
-
-    Every group is required, so the most severe group counts. Within a group any flavor would do, so
-    the least severe rejection counts, even if another flavor fits.
-    """
-    rejected = (
-        [_most_severe(each.reasons) for each in results if each.rejected] for results in scans
-    )
-    mildest = (min(reasons, key=SEVERITY.index) for reasons in rejected if reasons)
-    return max(mildest, key=SEVERITY.index, default=WaitReason.NO_MATCHING_FLAVOR)
-
-
 def _most_severe(reasons: Sequence[Reason]) -> WaitReason:
     return max(
         (_WAIT_REASONS.get(each.cause, WaitReason.NO_MATCHING_FLAVOR) for each in reasons),
         key=SEVERITY.index,
+        default=WaitReason.NO_MATCHING_FLAVOR,
     )
 
 

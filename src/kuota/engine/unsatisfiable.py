@@ -136,6 +136,8 @@ def needs_of(wait: Wait, spec: ClusterQueue) -> Needs | None:
     (pod_set,) = workload.pod_sets
     if pod_set.min_count is not None or pod_set.topology is not None or workload.replaces:
         return None
+    if any(part.error for part in assignment.pod_sets):
+        return None
     attempts = {each.flavor: each for part in assignment.pod_sets for each in part.attempts}
     for group in spec.groups:
         if all(_rejected(attempts.get(flavor)) for flavor in group.flavors):
