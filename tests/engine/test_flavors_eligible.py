@@ -320,6 +320,26 @@ def test_a_failed_placement_rejects_only_the_flavor_that_was_chosen() -> None:
     assert WaitReason.TOPOLOGY_PLACEMENT_FAILED is found.no_fit
 
 
+def test_a_worse_rejection_in_another_resource_group_is_the_reason_of_a_failed_placement() -> None:
+    market = OfferedQueue(
+        {TAS.name: {"cpu": 9}},
+        {"small": {"credits": 1}, "large": {"credits": 9}},
+        flavors=[TAS],
+        topologies=[RACKS],
+        placement=FakePlacement(now=0, empty=0),
+    )
+
+    found = market.assign(workload(placed_pods(cpu=1, credits=2)))
+
+    assert AssignmentMode.NO_FIT is found.mode
+    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
+    assert {
+        "small": WaitReason.EXCEEDS_MAX_QUOTA,
+        "large": None,
+        TAS.name: WaitReason.TOPOLOGY_PLACEMENT_FAILED,
+    } == {each.flavor: each.no_fit for each in found.pod_sets[0].attempts}
+
+
 def test_a_workload_that_lost_a_node_is_not_asked_whether_an_empty_cluster_would_do() -> None:
     market = topology_market("tas", placement=FakePlacement(now=0, empty=0))
     place = compact((HOSTNAME,), [AssignedDomain(["n1"], 1)])

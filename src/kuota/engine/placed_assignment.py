@@ -19,7 +19,13 @@ from kuota.api.topology_codec import on_node
 from kuota.api.workload import PodSetAssignment as ApiPodSetAssignment
 from kuota.api.workload import TopologyAssignment
 
-from .assignment import AssignmentMode, FlavorAttempt, PodSetAssignment, WorkloadAssignment
+from .assignment import (
+    AssignmentMode,
+    FlavorAttempt,
+    PodSetAssignment,
+    WorkloadAssignment,
+    no_fit_reason,
+)
 from .model import PodSet, Workload
 from .placement import (
     NoPlacement,
@@ -29,7 +35,7 @@ from .placement import (
     has_topology,
     topology_only,
 )
-from .reasons import Reason, RejectionCause, WaitReason
+from .reasons import SEVERITY, Reason, RejectionCause, WaitReason
 
 if TYPE_CHECKING:
     from .snapshot import ChargedWorkload, Queue, Snapshot
@@ -65,7 +71,7 @@ def placed(
     if assignment.mode is AssignmentMode.PREEMPT and not workload.replaces_nodes:
         rejected = found.place(empty=True).rejected
         if rejected:
-            return _unplaceable(assignment, found.requests, rejected)
+            return _unplaceable(assignment, queue, found.requests, rejected)
         # All pods to place need preemption, because free quota may be fragmented.
         names = dict.fromkeys((request.pod_set.name for request in found.requests), "")
         assignment = _lowered(assignment, AssignmentMode.PREEMPT, names)
@@ -296,26 +302,39 @@ def _rejected(given: PodSetAssignment, mode: AssignmentMode, why: str) -> PodSet
 
 
 def _unplaceable(
-    assignment: WorkloadAssignment, requests: Sequence[PlacementRequest], why: Mapping[str, str]
+    assignment: WorkloadAssignment,
+    queue: Queue,
+    requests: Sequence[PlacementRequest],
+    why: Mapping[str, str],
 ) -> WorkloadAssignment:
     """Return the assignment with the pod sets in `why` rejected: no empty cluster has room.
 
     Of the flavors that were tried, only the one without room for the pods is rejected.
     """
-    mode, no_fit = AssignmentMode.NO_FIT, WaitReason.TOPOLOGY_PLACEMENT_FAILED
+    mode, full_flavor = AssignmentMode.NO_FIT, WaitReason.TOPOLOGY_PLACEMENT_FAILED
     full = {(each.pod_set.name, each.flavor) for each in requests if each.pod_set.name in why}
 
     def attempted(given: PodSetAssignment, attempt: FlavorAttempt) -> FlavorAttempt:
         if (given.name, attempt.flavor) not in full:
             return attempt
         reasons = (*attempt.reasons, _placement_reason(why[given.name]))
-        return replace(attempt, mode=mode, no_fit=no_fit, reasons=reasons)
+        return replace(attempt, mode=mode, no_fit=full_flavor, reasons=reasons)
 
     pod_sets = tuple(
         replace(given, attempts=tuple(attempted(given, each) for each in given.attempts))
         for given in assignment.pod_sets
     )
+    no_fit = max(
+        (_no_fit(each, queue) for each in pod_sets if each.name in why), key=SEVERITY.index
+    )
     return _lowered(replace(assignment, pod_sets=pod_sets), mode, why, mode=mode, no_fit=no_fit)
+
+
+def _no_fit(given: PodSetAssignment, queue: Queue) -> WaitReason:
+    return no_fit_reason(
+        [each for each in given.attempts if each.flavor in group.flavors]
+        for group in queue.spec.groups
+    )
 
 
 def _placement_reason(why: str) -> Reason:
