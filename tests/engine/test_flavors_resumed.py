@@ -99,6 +99,33 @@ def test_a_slice_that_does_not_fit_beside_the_one_it_replaces_goes_nowhere_else(
     ] == [(each.cause, each.flavor, each.resource) for each in found.pod_sets[0].reasons]
 
 
+def test_quota_is_evaluated_on_a_flavor_that_the_replaced_slice_does_not_use() -> None:
+    market = OfferedQueue({"one": {"cpu": 3}, "two": {"cpu": 9}})
+
+    found = market.assign(workload(pods(cpu=4)), replaced=held("two", cpu=2))
+
+    assert [{"cpu": "two"}] == chosen(found)
+    assert ["one", "two"] == [each.flavor for each in found.pod_sets[0].attempts]
+    assert [
+        (RejectionCause.SLICE_FLAVOR, 0, 0),
+        (RejectionCause.EXCEEDS_MAX, 4, 3),
+    ] == [
+        (each.cause, each.requested, each.limit) for each in found.pod_sets[0].attempts[0].reasons
+    ]
+
+
+def test_a_slice_gets_no_flavor_for_a_resource_that_the_replaced_one_does_not_have() -> None:
+    market = OfferedQueue({"one": {"cpu": 9, "memory": 9}})
+
+    found = market.assign(workload(pods(cpu=3, memory=1)), replaced=held("one", cpu=2))
+
+    assert AssignmentMode.NO_FIT is found.mode
+    assert WaitReason.NO_MATCHING_FLAVOR is found.no_fit
+    assert [(RejectionCause.SLICE_FLAVOR, "one", "memory", "")] == [
+        (each.cause, each.flavor, each.resource, each.detail) for each in found.pod_sets[0].reasons
+    ]
+
+
 def test_a_workload_with_a_reservation_keeps_its_flavors_whatever_the_quota_says() -> None:
     market = OfferedQueue({"a": {"cpu": 1}})
     reserved = held("gone", cpu=5).workload

@@ -59,7 +59,9 @@ _REASONS: dict[RejectionCause, Callable[[Reason], str]] = {
     RejectionCause.PLACEMENT: lambda r: f"flavor {r.flavor}: {r.detail}" if r.flavor else r.detail,
     RejectionCause.PINNED: lambda r: f"flavor {r.flavor} was not the one nominated",
     RejectionCause.RESTRICTED: lambda r: f"flavor {r.flavor} is not among those allowed",
-    RejectionCause.SLICE_FLAVOR: lambda r: f"flavor {r.flavor}: the replaced slice uses {r.detail}",
+    RejectionCause.SLICE_FLAVOR: lambda r: (
+        f"flavor {r.flavor}: the replaced slice uses {r.detail or 'none'}"
+    ),
 }
 
 

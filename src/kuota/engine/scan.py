@@ -31,7 +31,7 @@ from .fungibility import (
 )
 from .model import Fungibility, PodSetReservation, Workload
 from .reasons import SEVERITY, Reason, RejectionCause, WaitReason
-from .resource_index import GroupIndex
+from .resource_index import PODS, GroupIndex
 from .snapshot import Queue, Snapshot
 from .tree import available, lowest_fit
 
@@ -261,11 +261,16 @@ class FlavorScan:
         reasons: list[Reason],
     ) -> GranularMode:
         """Return the mode of one resource on one flavor, and append its obstacles to `reasons`."""
-        if self.held is not None:
-            before = self._slice_flavor(column.resource, members)
-            if before not in ("", column.flavor):
-                reasons.append(_reason(RejectionCause.SLICE_FLAVOR, column, detail=before))
-                return _NO_FIT
+        other = None if self.held is None else self._other_flavor(column, members)
+        if other is None:
+            return self._quota_mode(column, requested, reasons)
+        reasons.append(_reason(RejectionCause.SLICE_FLAVOR, column, detail=other[0]))
+        # As in Kueue, the quota that the pods would need on this flavor is evaluated as well.
+        return NO_FIT, self._quota_mode(column, add(requested, other[1]), reasons)[1]
+
+    def _quota_mode(
+        self, column: FlavorResource, requested: int, reasons: list[Reason]
+    ) -> GranularMode:
         node = self.node
         cell = node.cells.get(column) or node.cell(column)
         assumed = self.usage.get(column, 0)
@@ -288,13 +293,24 @@ class FlavorScan:
         result = self.oracle(self.workload, self.queue, column, amount, self.snapshot)
         return PREEMPTION_MODES[result.possibility], result.height
 
-    def _slice_flavor(self, resource: str, members: Sequence[int]) -> str:
-        """Return the flavor of the replaced slice for a resource; "" if it has none."""
-        for member in members:
-            assigned = self.held[member] if self.held is not None else None
-            if assigned is not None and resource in assigned.flavors:
-                return assigned.flavors[resource]
-        return ""
+    def _other_flavor(
+        self, column: FlavorResource, members: Sequence[int]
+    ) -> tuple[str, int] | None:
+        """Return another flavor that the replaced slice uses, and the amount that it has there.
+
+        The flavor is "" if the slice has none for a resource that its successor requests.
+        """
+        held, resource = self.held or (), column.resource
+        for at, member in enumerate(members):
+            requests = self.workload.pod_sets[member].requests
+            if resource not in requests and resource != PODS:
+                continue
+            assigned = held[member]
+            flavor = assigned.flavors.get(resource, "") if assigned is not None else ""
+            if flavor != column.flavor:
+                rest = (held[each] for each in members[at:])
+                return flavor, sum(each.requests.get(resource, 0) for each in rest if each)
+        return None
 
     def _preempts_while_borrowing(self) -> bool:
         rules = self.queue.spec.preemption
