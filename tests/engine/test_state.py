@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from build import cohort, column, flavor, job, queue, running
 from kuota.engine import state as state_module
@@ -50,6 +51,20 @@ def test_a_queue_that_comes_back_has_its_workloads_again() -> None:
     assert state.running(job("a").key) is None
     state.put_queue(queue("q", gpu=8))
     assert used(state, "q") == 2
+
+
+def test_a_queue_that_is_inactive_does_not_count_in_the_height_of_its_cohorts() -> None:
+    state = State()
+    state.put_flavor(flavor())
+    for name, parent in (("root", ""), ("left", "root"), ("right", "root"), ("deep", "right")):
+        state.put_cohort(cohort(name, parent=parent))
+    state.put_queue(queue("a", gpu=1, cohort="left"))
+    deep = queue("b", gpu=1, cohort="deep")
+    heights = []
+    for policy in ("None", "Hold", "None"):
+        state.put_queue(replace(deep, stop_policy=policy))
+        heights.append([state.tree.cohorts[name].height for name in ("root", "right", "deep")])
+    assert [[3, 2, 1], [2, 1, 0], [3, 2, 1]] == heights
 
 
 def test_a_workload_admitted_again_before_the_first_admission_is_written_is_charged_once() -> None:

@@ -192,7 +192,7 @@ def _victims(
 ) -> tuple[Key, ...]:
     """Return the victims that would be found with this spec or this workload."""
     queue = Queue(spec or entry.queue.spec, entry.queue.node)
-    queue.running, queue.active = entry.queue.running, True
+    queue.running = entry.queue.running
     head = Head(workload or entry.workload, queue.name)
     tried = Entry(head, queue, snapshot.policy)
     with snapshot.trial():

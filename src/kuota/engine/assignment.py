@@ -93,7 +93,9 @@ def no_fit_reason(groups: Iterable[Iterable[FlavorAttempt]]) -> WaitReason:
     Every group is required, so the most severe group counts. Within a group any flavor would do, so
     the least severe rejection counts, even if another flavor fits.
     """
-    found = ([each.no_fit for each in attempts if each.no_fit and each.rejected] for attempts in groups)
+    found = (
+        [each.no_fit for each in attempts if each.no_fit and each.rejected] for attempts in groups
+    )
     mildest = (min(reasons, key=SEVERITY.index) for reasons in found if reasons)
     return max(mildest, key=SEVERITY.index, default=WaitReason.NO_MATCHING_FLAVOR)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where quota ends in the tree: the binding node, and the nodes with unlent quota."""
+"""Where quota ends in the tree: the borrowing height, the binding node, and unlent quota."""
 
 from __future__ import annotations
 
@@ -9,6 +9,26 @@ from kuota.api.quantity import add, sub
 
 from .amounts import FlavorResource
 from .tree import QuotaNode
+
+
+def lowest_fit(node: QuotaNode, column: FlavorResource, amount: int) -> tuple[int, bool]:
+    """Return the height at which the amount is available, and whether a higher level exists.
+
+    The height is that of the smallest subtree that can hold the amount within its own quota: 0
+    without borrowing, the root's height if no subtree can.
+    """
+    if node.parent is None:
+        return 0, False
+    cell = node.cell(column)
+    if not cell.borrows_with(amount):
+        return 0, True
+    rest = amount - cell.free
+    for cohort in node.ancestors():
+        cell = cohort.cell(column)
+        if not cell.borrows_with(rest):
+            return cohort.height, cohort.parent is not None
+        rest -= cell.free
+    return node.root.height, False
 
 
 def binding(node: QuotaNode, column: FlavorResource) -> QuotaNode:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from . import classical, fair_preempt
 from .amounts import Amounts, FlavorResource
 from .assignment import OracleResult, PreemptionPossibility
+from .bounds import lowest_fit
 from .candidates import NEVER, PreemptionRequest, Target
 from .model import Workload
 from .snapshot import Queue, Snapshot
-from .tree import lowest_fit
 
 __all__ = ["OracleResult", "PreemptionPossibility", "Target", "oracle", "targets"]
 

@@ -17,7 +17,7 @@ from kuota.api.quantity import add, sub
 
 from .amounts import Amounts, FlavorResource, Requests
 from .assignment import AssignmentMode, FlavorAssignment, FlavorAttempt, OracleResult, ScanProgress
-from .bounds import binding
+from .bounds import binding, lowest_fit
 from .eligible import obstacle
 from .fungibility import (
     FIT,
@@ -33,7 +33,7 @@ from .model import Fungibility, PodSetReservation, Workload
 from .reasons import SEVERITY, Reason, RejectionCause, WaitReason
 from .resource_index import PODS, GroupIndex
 from .snapshot import Queue, Snapshot
-from .tree import available, lowest_fit
+from .tree import available
 
 Oracle = Callable[[Workload, Queue, FlavorResource, int, Snapshot], OracleResult]
 """What preemption can achieve for one column and amount."""

@@ -32,13 +32,20 @@ class Queue:
     counts.
     """
 
-    __slots__ = ("active", "node", "running", "spec")
+    __slots__ = ("node", "running", "spec")
 
     def __init__(self, spec: ClusterQueue, node: QuotaNode) -> None:
         self.spec = spec
         self.node = node
         self.running = ChargedWorkloads()
-        self.active = True
+
+    @property
+    def active(self) -> bool:
+        return self.node.active
+
+    @active.setter
+    def active(self, active: bool) -> None:
+        self.node.set_active(active)
 
     @property
     def name(self) -> str:

@@ -124,6 +124,7 @@ class QuotaNode:
     """A ClusterQueue or cohort in the tree. `explicit` cohorts have a Cohort object."""
 
     __slots__ = (
+        "active",
         "cells",
         "cohorts",
         "explicit",
@@ -142,6 +143,7 @@ class QuotaNode:
     def __init__(self, name: str, *, is_queue: bool) -> None:
         self.name = name
         self.is_queue = is_queue
+        self.active = True
         self.explicit = False
         self.parent: QuotaNode | None = None
         self.cohorts: dict[str, QuotaNode] = {}
@@ -175,6 +177,13 @@ class QuotaNode:
             seen.add(at)
             at = at.parent
         return at is not None
+
+    def set_active(self, active: bool) -> None:
+        """Set whether a ClusterQueue takes part. Others do not count in the heights of cohorts."""
+        if active != self.active:
+            self.active = active
+            for cohort in () if self.cyclic else self.ancestors():
+                cohort.height = _height(cohort)
 
     def ancestors(self) -> Iterator[QuotaNode]:
         """Yield the cohorts from the parent up to the root."""
@@ -220,26 +229,6 @@ class QuotaNode:
             if cell is not None and cell.used > cell.subtree:
                 return False
         return True
-
-
-def lowest_fit(node: QuotaNode, column: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the height at which the amount is available, and whether a higher level exists.
-
-    The height is that of the smallest subtree that can hold the amount within its own quota: 0
-    without borrowing, the root's height if no subtree can.
-    """
-    if node.parent is None:
-        return 0, False
-    cell = node.cell(column)
-    if not cell.borrows_with(amount):
-        return 0, True
-    rest = amount - cell.free
-    for cohort in node.ancestors():
-        cell = cohort.cell(column)
-        if not cell.borrows_with(rest):
-            return cohort.height, cohort.parent is not None
-        rest -= cell.free
-    return node.root.height, False
 
 
 class QuotaTree:
@@ -363,11 +352,8 @@ def _gather(node: QuotaNode) -> None:
         return
     node.cells = {column: Cell(quota) for column, quota in node.quotas.items()}
     totals = {column: cell.nominal for column, cell in node.cells.items()}
-    node.height = 0 if not (node.cohorts or node.queues) else 1
     for child in (*node.cohorts.values(), *node.queues.values()):
         _gather(child)
-        if not child.is_queue:
-            node.height = max(node.height, child.height + 1)
         for column, below in child.cells.items():
             cell = node.cells.setdefault(column, Cell(None))
             cell.declared = cell.declared or below.declared
@@ -375,6 +361,13 @@ def _gather(node: QuotaNode) -> None:
             cell.used += below.spilled
     for column, cell in node.cells.items():
         cell.set_subtree_quota(totals[column])
+    node.height = _height(node)
+
+
+def _height(cohort: QuotaNode) -> int:
+    """Return the distance to the furthest active ClusterQueue or cohort below."""
+    lowest = int(any(each.active for each in cohort.queues.values()))
+    return max([lowest, *(each.height + 1 for each in cohort.cohorts.values())])
 
 
 def _link(node: QuotaNode) -> None:
