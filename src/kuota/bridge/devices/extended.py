@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from kuota.api.base import Json
 from kuota.api.core import Container, PodSpec
 from kuota.api.gates import Gate, Gates
-from kuota.api.quantity import UNLIMITED, parse
+from kuota.api.quantity import NANO, UNLIMITED, parse
 from kuota.api.rules.report import child, text
 
-from .charges import NANO, DeviceFault
+from .charges import DeviceFault
 from .mappings import ClassMapping
 
 
