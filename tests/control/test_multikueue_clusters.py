@@ -207,6 +207,29 @@ def test_the_managers_own_cluster_is_refused() -> None:
     run(story)
 
 
+def test_a_name_gets_another_cluster_when_no_workload_records_the_old_one() -> None:
+    async def story(fleet: Any) -> None:
+        await fleet.api.apply(secret("near-secret", kubeconfig()), cluster("near"))
+        meta = {"namespace": "team", "name": "w"}
+        await fleet.api.apply({"apiVersion": V, "kind": "Workload", "metadata": meta, "spec": {}})
+        await fleet.rest(10)
+        for status in (
+            {"nominatedClusterNames": ["near"]},
+            {"clusterName": "near", "nominatedClusterNames": None},
+        ):
+            body, key = {"status": status}, Key("team", "w")
+            await fleet.api.patch(WORKLOADS, key, body, subresource="status")
+        fleet.worker.uid = "another"
+        fleet.worker.cut(LOST)
+        await fleet.rest()
+        assert "for another cluster than before" in fleet.message("near")
+        await fleet.api.delete(WORKLOADS, Key("team", "w"))
+        await fleet.rest(20)
+        assert ("True", "Active") == fleet.activity(MULTI_KUEUE_CLUSTERS, "near")
+
+    run(story)
+
+
 def test_a_cluster_has_two_names_unless_one_config_names_both() -> None:
     async def story(fleet: Any) -> None:
         for name in ("near", "again"):

@@ -223,6 +223,44 @@ def test_the_managers_own_cluster_is_refused() -> None:
     played(story())
 
 
+def test_a_cluster_that_runs_jobs_is_not_replaced_under_its_name() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            await scene.connections.use("near", HERE)
+            await asyncio.sleep(10)
+            scene.winners = {"near"}
+            there = Connection(server="https://there.example.com")
+            scene.workers[there.server] = Worker(scene.clock, "another")
+            await scene.connections.use("near", there)
+            await asyncio.sleep(1)
+            assert scene.last().reason == "BadKubeConfig"
+            assert "for another cluster than before" in scene.last().message
+            await scene.connections.use("near", HERE)
+            await asyncio.sleep(1)
+            assert scene.last().active
+            await scene.connections.use("near", there)
+            scene.winners = set()
+            await asyncio.sleep(10)
+            assert scene.last().active
+
+    played(story())
+
+
+def test_a_cluster_is_replaced_at_once_if_it_was_deleted() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            await scene.connections.use("near", HERE)
+            await asyncio.sleep(10)
+            scene.winners = {"near"}
+            await scene.connections.forget("near")
+            scene.here.uid = "another"
+            await scene.connections.use("near", HERE)
+            await asyncio.sleep(1)
+            assert scene.last().active
+
+    played(story())
+
+
 def test_a_config_does_not_use_a_cluster_under_two_names() -> None:
     async def story() -> None:
         async with Scene() as scene:

@@ -114,6 +114,8 @@ class Scene:
         self.reports: list[tuple[float, str, Activity]] = []
         self.together: set[str] = set()
         """The clusters that a MultiKueueConfig names."""
+        self.winners: set[str] = set()
+        """The clusters that Workloads record."""
         self.connections = ClusterConnections(
             self.clusters,
             self._make,
@@ -122,6 +124,7 @@ class Scene:
             self._changed,
             lambda: "manager",
             lambda one, other: {one, other} <= self.together,
+            lambda name: name in self.winners,
         )
 
     @property

@@ -16,6 +16,12 @@ from .cluster_connection import ClusterConnection, WatchOptions
 from .kubeconfig import BAD, ClusterUnusable
 from .remote import RemoteClusters
 
+_REPLACED = (
+    "the kubeconfig is for another cluster than before, in which jobs may still run; restore the "
+    "old one, wait until these jobs are dispatched elsewhere, or, if the old cluster is gone, "
+    "delete the MultiKueueCluster and create it again"
+)
+
 MakeClient = Callable[[str, Connection], Client]
 """Returns a client for the cluster with this name."""
 
@@ -26,6 +32,8 @@ class ClusterConnections:
     `own` returns the identity of the manager's cluster, or "" if it is unknown. `share_config`
     returns whether one MultiKueueConfig names both clusters. Only then must they be different ones:
     the dispatcher deletes the copies of a Workload in all its clusters except the winner.
+    `runs_jobs` returns whether Workloads record the cluster as their winner. While they do, its
+    name cannot be given to another cluster: their jobs would be started a second time.
     """
 
     def __init__(
@@ -37,14 +45,16 @@ class ClusterConnections:
         changed: Callable[[str], None],
         own: Callable[[], str],
         share_config: Callable[[str, str], bool],
+        runs_jobs: Callable[[str], bool],
     ) -> None:
         self._clusters, self._make, self._options = clusters, make, options
         self._clock, self._changed, self._own = clock, changed, own
-        self._share_config = share_config
+        self._share_config, self._runs_jobs = share_config, runs_jobs
         self._connections: dict[str, Connection] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._states: dict[str, Activity] = {}
         self._identities: dict[str, str] = {}
+        self._accepted: dict[str, str] = {}
         self._duplicates: set[str] = set()
         self._group: asyncio.TaskGroup | None = None
 
@@ -99,6 +109,7 @@ class ClusterConnections:
     async def forget(self, name: str) -> None:
         """Close the connection to a cluster that does not exist any more."""
         await self.stop(name)
+        self._accepted.pop(name, None)
         self._clusters.remove(name)
 
     def _report(self, name: str, state: Activity) -> None:
@@ -106,7 +117,12 @@ class ClusterConnections:
         self._changed(name)
 
     def _identify(self, name: str, identity: str) -> None:
-        """Refuse the manager's own cluster, and a duplicate in a MultiKueueConfig."""
+        """Refuse the manager's own cluster, a duplicate in a MultiKueueConfig, and a replacement
+        of a cluster that runs jobs.
+        """
+        replaced = identity and self._accepted.get(name, identity) != identity
+        if replaced and self._runs_jobs(name):
+            raise ClusterUnusable(BAD, _REPLACED)
         self._identities[name] = identity
         self._duplicates.discard(name)
         if identity and identity == self._own():
@@ -121,6 +137,8 @@ class ClusterConnections:
                 f"the kubeconfig is for the same cluster as MultiKueueCluster {other!r}, and a "
                 "MultiKueueConfig names both; delete one of the two",
             )
+        if identity:
+            self._accepted[name] = identity
 
     def _duplicate_of(self, name: str) -> str:
         """Return another name of the cluster in a MultiKueueConfig that also has `name`, or ""."""

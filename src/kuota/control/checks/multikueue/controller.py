@@ -109,11 +109,27 @@ class MultiKueueController:
     def _make_connections(
         self, make: MakeClient, options: WatchOptions, clock: Clock
     ) -> ClusterConnections:
-        reconciler, share_config = self._cluster_reconciler, self.objects.share_config
+        reconciler = self._cluster_reconciler
         reconciler.connections = ClusterConnections(
-            self.clusters, make, options, clock, reconciler.changed, self.identity, share_config
+            self.clusters,
+            make,
+            options,
+            clock,
+            reconciler.changed,
+            self.identity,
+            self.objects.share_config,
+            self._runs_jobs,
         )
         return reconciler.connections
+
+    def _runs_jobs(self, cluster: str) -> bool:
+        """Whether unfinished Workloads record this cluster."""
+        stored = (each.value for each in self._cache.workloads.values())
+        return any(
+            each.obj.status.cluster_name == cluster and not each.true("Finished")
+            for each in stored
+            if each is not None
+        )
 
     def _found_conflicts(self, origin: str) -> OriginConflicts:
         reconciler = self._cluster_reconciler
