@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from kuota.runner.launch import PodEnvironment, container_plan, grace_period_s, 
 from kuota.runner.pod_files import prepare
 from kuota.runner.pod_home import PodHome
 from kuota.runner.run_as import RunAs, RunAsPolicy, run_as
-from kuota.runner.volumes import files_plan, references, volume_paths
+from kuota.runner.volumes import check_spec, files_plan, references, volume_paths
 
 PLACE = PodEnvironment(root="/pods/1/root", volumes={"data": "/pods/1/volumes/data"})
 
@@ -45,6 +46,29 @@ def container(**fields: Any) -> Json:
 )
 def test_words_are_expanded_as_in_a_cluster(text: str, expected: str) -> None:
     assert expected == expanded(text, {"A": "1"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"env": [{"name": "A=B", "value": "x"}]}, "env[0].name"),
+        ({"args": ["a\0b"]}, "args[0]"),
+        ({"workingDir": "/\0"}, "workingDir"),
+    ],
+)
+def test_what_no_process_can_receive_is_reported_by_its_place(fields: Json, place: str) -> None:
+    """Older versions stored such pods."""
+    with pytest.raises(LaunchError, match=re.escape(place)) as raised:
+        check_spec(pod(container(**fields))["spec"])
+    assert raised.value.permanent
+
+
+def test_null_characters_of_annotations_do_not_reach_the_environment() -> None:
+    ref = {"fieldRef": {"fieldPath": "metadata.annotations['note']"}}
+    one = container(env=[{"name": "NOTE", "valueFrom": ref}])
+    whole = pod(one)
+    whole["metadata"]["annotations"]["note"] = "a\0b"
+    assert "ab" == container_plan(whole, one, PLACE, Sources()).env["NOTE"]
 
 
 def test_processes_start_in_the_pods_root_by_default() -> None:

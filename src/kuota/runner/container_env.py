@@ -144,7 +144,7 @@ def _value(
     if not source:
         return expanded(str(entry.get("value") or ""), env)
     if "fieldRef" in source:
-        return field(pod, source["fieldRef"].get("fieldPath") or "", sources)
+        return _text(field(pod, source["fieldRef"].get("fieldPath") or "", sources).encode())
     if "resourceFieldRef" in source:
         return resource_field(pod, container, source["resourceFieldRef"], sources)
     for ref, kind in (("configMapKeyRef", "configmap"), ("secretKeyRef", "secret")):

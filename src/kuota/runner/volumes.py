@@ -14,6 +14,7 @@ from typing import Any
 from kuota.api import names
 from kuota.api.base import Json
 from kuota.api.core import containers
+from kuota.api.rules.processes import process_faults
 from kuota.api.rules.volumes import relative_path_faults, user_faults, volume_faults
 
 from .container_env import CONFIG_ERROR, LaunchError, Sources, field, resource_field
@@ -31,11 +32,12 @@ MOST_FILE_BYTES = 64 << 20
 
 
 def check_spec(spec: Json) -> None:
-    """Raise LaunchError for names and paths that must not become files of this machine.
+    """Raise LaunchError for what must not become files or processes of this machine.
 
     The server rejects them too, but the pod may have been stored by an older version.
     """
-    found = [*volume_faults(spec, "spec"), *user_faults(spec, "spec")]
+    rules = (volume_faults, user_faults, process_faults)
+    found = [fault for faults in rules for fault in faults(spec, "spec")]
     if found:
         raise LaunchError(CONFIG_ERROR, "; ".join(map(str, found)), permanent=True)
     count = len(containers(spec))

@@ -18,6 +18,7 @@ from kuota.api.faults import (
     required,
 )
 from kuota.api.rules.metadata import annotation_faults, label_faults
+from kuota.api.rules.processes import process_faults
 from kuota.api.rules.volumes import user_faults, volume_faults
 
 from .amount_faults import container_amount_faults, pod_amount_faults
@@ -72,6 +73,7 @@ def spec_faults(
     yield from pod_amount_faults(spec, path)
     yield from volume_faults(spec, path)
     yield from user_faults(spec, path)
+    yield from process_faults(spec, path)
     if listed(spec.get("ephemeralContainers")):
         yield forbidden(f"{path}.ephemeralContainers", "cannot be set on create")
     for at, toleration in enumerate(listed(spec.get("tolerations"))):
@@ -95,8 +97,6 @@ def _container_faults(container: Json, path: str, seen: set[str]) -> Iterator[Fi
     if not container.get("image"):
         yield missing(f"{path}.image")
     for at, variable in enumerate(listed(container.get("env"))):
-        if not variable.get("name"):
-            yield missing(f"{path}.env[{at}].name")
         field = dig(variable, "valueFrom", "fieldRef", "fieldPath")
         if field is not None and not _FIELD.fullmatch(str(field)):
             yield invalid(f"{path}.env[{at}].valueFrom.fieldRef.fieldPath", field, _NO_FIELD)
