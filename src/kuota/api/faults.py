@@ -7,11 +7,11 @@ Kuota reports it. A check returns all faults, not only the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
-from .base import Struct
+from .base import Json, Struct
 
 IMMUTABLE = "cannot be changed"
 
@@ -110,6 +110,21 @@ def at_most_one(path: str, value: str, complaints: Iterable[str]) -> Iterator[Fi
     said = "; ".join(complaints)
     if said:
         yield invalid(path, value, f"{quoted(value)} {said}")
+
+
+def introduced(
+    rule: Callable[[Json], Iterable[FieldError]], new: Json, old: Json | None
+) -> list[FieldError]:
+    """Return the faults of `new` that `old` does not have.
+
+    An older version may have stored what the rule rejects. Such an object must remain changeable:
+    a Job that could not be suspended would keep its quota.
+    """
+    found = list(rule(new))
+    if not found or old is None:
+        return found
+    known = set(map(repr, rule(old)))
+    return [each for each in found if repr(each) not in known]
 
 
 def _error(path: str, kind: ErrorType, message: str, value: Any, fix: str = "") -> FieldError:

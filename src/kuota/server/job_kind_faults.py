@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import partial
 
 from kuota.api import names
 from kuota.api.base import Json
-from kuota.api.faults import FieldError, duplicate, invalid
+from kuota.api.faults import FieldError, duplicate, introduced, invalid
 
 from .columns import dig, listed, mapped
 from .job_kinds import BY_RESOURCE, MOST_REPLICAS, JobKindDefinition, at_path
@@ -26,13 +27,13 @@ def job_kind_faults(kind: Kind, obj: Json, old: Json | None) -> Iterator[FieldEr
     definition = BY_RESOURCE[kind.resource]
     changed = old is None or obj.get("spec") != old.get("spec")
     if changed:
-        yield from _template_faults(definition, obj)
+        yield from introduced(partial(_template_faults, definition), obj, old)
     # A definition without a status is no job but a template for later ones.
     runs = definition.status and not (old is None or _suspended(old) or _suspended(obj))
     if old is not None and changed and runs:
         yield from _immutable_faults(definition, obj, old)
     if kind.resource == _JOB_SETS and changed:
-        yield from _job_set_faults(obj)
+        yield from introduced(_job_set_faults, obj, old)
 
 
 def _template_faults(definition: JobKindDefinition, obj: Json) -> Iterator[FieldError]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kuota.api import crds, rules
 from kuota.api.base import Json
 from kuota.api.defaults import defaulted, schema_defaulted
-from kuota.api.faults import FieldError, invalid
+from kuota.api.faults import FieldError, introduced, invalid
 from kuota.api.gates import Gates
 from kuota.api.rules.config_data import config_map_faults, secret_faults
 from kuota.api.structure import filled, value_faults
@@ -99,7 +99,7 @@ def faults(
     if old is not None and "spec" in obj and obj["spec"] is old.get("spec"):
         return found
     if kind.resource in _FAULTS:
-        found += _FAULTS[kind.resource](obj)
+        found += introduced(_FAULTS[kind.resource], obj, old)
     if old is None and kind.resource in _NEW_FAULTS:
         found += _NEW_FAULTS[kind.resource](obj)
     if old is not None and kind.resource in _UPDATE_FAULTS:
