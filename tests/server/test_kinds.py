@@ -158,6 +158,7 @@ def test_schedules_are_taken(schedule: str) -> None:
         *("61 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "*/0 * * * *"),
         *("5-1 * * * *", "a * * * *", "1, * * * *", "* * * * XXX", "* * * *", "* * * * * *"),
         *("every day", "@dayly", "@every", "@every 0s", "@every x", "TZ=UTC 0 0 * * *"),
+        *("٥ * * * *", "*/٥ * * * *", "1-٥ * * * *", "² * * * *", "@every ٥1h", "* * * * ſun"),
     ],
 )
 def test_nonsense_is_no_schedule(schedule: str) -> None:

@@ -48,7 +48,7 @@ _RANGE = re.compile(
     r"(?:(?P<all>[*?])|(?P<first>\d{1,2}|[A-Z]{3})(?:-(?P<last>\d{1,2}|[A-Z]{3}))?)"
     r"(?:/(?P<step>\d{1,2}))?"
 )
-_EVERY = re.compile(r"@every\s+(?=.*[1-9])(?:\d+h)?(?:\d+m)?(?:\d+s)?")
+_EVERY = re.compile(r"@every\s+(?=.*[1-9])(?:\d+h)?(?:\d+m)?(?:\d+s)?", re.ASCII)
 _MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 
 
@@ -191,7 +191,7 @@ def _schedule_fault(schedule: str) -> str:
 
 def _is_range(text: str, low: int, high: int, names: str) -> bool:
     """Whether this is `*`, a value or `from-to`, optionally with `/step`."""
-    match = _RANGE.fullmatch(text.upper())
+    match = _RANGE.fullmatch(text.upper()) if text.isascii() else None
     if match is None or match["step"] in ("0", "00"):
         return False
     if match["all"]:
