@@ -72,3 +72,15 @@ def test_names_of_variables_are_printable_ascii(api: Local, name: str) -> None:
 def test_the_remedy_is_part_of_the_message(api: Local) -> None:
     status = api.refusal("POST", PODS, pod("a", **variable("A=B")))
     assert "write for example MY_VARIABLE" in status["message"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "accepted"), [(0, False), (-1, False), (1, True), (2**31, False)]
+)
+def test_the_time_limit_of_a_pod_is_positive(api: Local, seconds: int, accepted: bool) -> None:
+    one, many = pod("a", activeDeadlineSeconds=seconds), job("a")
+    many["spec"]["template"]["spec"]["activeDeadlineSeconds"] = seconds
+    for path, obj in ((PODS, one), (JOBS, many)):
+        assert accepted is (api.raw("POST", path, obj, dryRun="All").status == 201)
+        faults = [each.path.rpartition(".")[2] for each in native_faults(obj)]
+        assert ([] if accepted else ["activeDeadlineSeconds"]) == faults

@@ -38,6 +38,7 @@ _NO_FIELD = (
     ".labels['KEY'] and .annotations['KEY'], spec.nodeName and .serviceAccountName, "
     "status.hostIP and .podIP"
 )
+_MAX_INT32 = 2**31 - 1
 _FREE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
 _FREE_WHILE_GATED = ("schedulingGates", "nodeSelector", "affinity")
 
@@ -83,6 +84,10 @@ def spec_faults(
     if (dig(spec, "terminationGracePeriodSeconds") or 0) < 0:
         value = spec["terminationGracePeriodSeconds"]
         yield invalid(f"{path}.terminationGracePeriodSeconds", value, "must be 0 or more")
+    limit_s = spec.get("activeDeadlineSeconds")
+    if limit_s is not None and not 1 <= limit_s <= _MAX_INT32:
+        message = f"must be between 1 and {_MAX_INT32}, inclusive"
+        yield invalid(f"{path}.activeDeadlineSeconds", limit_s, message, "remove it for no limit")
 
 
 def _container_faults(container: Json, path: str, seen: set[str]) -> Iterator[FieldError]:
