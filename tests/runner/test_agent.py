@@ -207,6 +207,31 @@ def test_deleting_a_pod_gives_it_time_to_save_its_work(tmp_path: Path) -> None:
     story(tmp_path / "state", work)
 
 
+@pytest.mark.parametrize(
+    ("paths", "reason"),
+    [
+        (["n" * 256], "a name has at most 255 bytes"),
+        (["x", "x/y"], "Not a directory: 'x': a path is used as a file and as a directory"),
+        (["x/y", "x"], "Is a directory: 'x': a path is used as a file and as a directory"),
+    ],
+)
+def test_a_pod_fails_if_its_files_can_never_be_created(
+    tmp_path: Path, paths: list[str], reason: str
+) -> None:
+    async def work(world: World) -> None:
+        meta = {"name": "settings", "namespace": "team"}
+        await world.client.create(CONFIG_MAPS, {"metadata": meta, "data": {"key": "x"}})
+        items = [{"key": "key", "path": path} for path in paths]
+        volume = {"name": "v", "configMap": {"name": "settings", "items": items}}
+        await world.submit(pod("never", container("true"), volumes=[volume]))
+        failed = await world.phase("never", "Failed")
+        ended = state(failed)["terminated"]
+        assert "StartError" == ended["reason"]
+        assert reason in ended["message"]
+
+    story(tmp_path, work)
+
+
 def test_a_pod_that_is_active_for_too_long_fails(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.submit(pod("slow", container("sleep 100"), activeDeadlineSeconds=1))

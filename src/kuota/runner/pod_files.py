@@ -10,6 +10,7 @@ below the pod's directory. Used by the server of shims, so it imports almost not
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,13 @@ _TYPES: dict[str, tuple[Callable[[int], bool], str]] = {
     "CharDevice": (stat.S_ISCHR, "a character device"),
     "BlockDevice": (stat.S_ISBLK, "a block device"),
 }
+_BOTH = "a path is used as a file and as a directory; change the paths of volumes and mounts"
+_FINAL = {
+    errno.ENAMETOOLONG: "a name has at most 255 bytes, and a path at most 4095; shorten it",
+    errno.ENOTDIR: _BOTH,
+    errno.EISDIR: _BOTH,
+}
+"""What to do about errors that retrying cannot change, because the manifest causes them."""
 
 
 class Refusal(Exception):
@@ -34,6 +42,13 @@ class Refusal(Exception):
     def __init__(self, message: str, *, permanent: bool = False) -> None:
         super().__init__(message)
         self.permanent = permanent
+
+
+def creation_failure(error: OSError) -> tuple[str, bool]:
+    """Return why the files cannot be created, and whether that is permanent."""
+    message = f"cannot create the files of the pod as its user: {error}"
+    remedy = _FINAL.get(error.errno or 0)
+    return (f"{message}: {remedy}", True) if remedy else (message, False)
 
 
 def prepare(plan: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from .confine import confine
 from .deletion import delete_content
-from .pod_files import Refusal, prepare
+from .pod_files import Refusal, creation_failure, prepare
 from .proc import become_user
 from .shim import CHUNK, work
 from .shortage import is_temporary
@@ -82,7 +82,7 @@ def _create_files(source: int, result: int) -> None:
     except Refusal as fault:
         reason = (str(fault), fault.permanent)
     except OSError as fault:
-        reason = (f"cannot create the files of the pod as its user: {fault}", False)
+        reason = creation_failure(fault)
     except BaseException as fault:
         reason = (f"cannot create the files of the pod: {fault!r}", True)
     os.write(result, marshal.dumps(reason))
