@@ -41,6 +41,7 @@ from . import kubeconfig
 from .advice import adviser
 from .backups import Backups, keep_backed_up
 from .clock_file import ClockFile
+from .device_claims import claimed_devices
 from .endpoints import Endpoints
 from .host import Host, detected, runner_settings
 from .job_hook import job_hook
@@ -86,6 +87,7 @@ class Installation:
             stack.push_async_callback(api.close)
             host = detected(state_dir, options)
             await check(local_client(api), host.nodes.plans)
+            stack.enter_context(claimed_devices(host.nodes.plans))
             endpoints = Endpoints(api, state_dir, options)
             port = await endpoints.open(token, host, stack)
             parts = self.parts(api, host, quota, endpoints)
