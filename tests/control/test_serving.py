@@ -153,12 +153,15 @@ def test_each_replica_of_a_leader_worker_set_is_admitted_on_its_own() -> None:
     run_scene(scene, CONFIG)
 
 
-def test_all_replicas_of_a_large_leader_worker_set_get_workloads() -> None:
+def test_a_large_leader_worker_set_has_a_workload_for_each_replica() -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(cpu=2)
         await stage.api.create(GROUPS, leader_worker_set(250))
         await stage.rest()
         assert 250 == len(stage.api.all(WORKLOADS))
+        await stage.edit(GROUPS, "llm", {"spec": {"replicas": 10}})
+        await stage.rest()
+        assert 10 == len(stage.api.all(WORKLOADS))
 
     run_scene(scene, CONFIG)
 
@@ -190,9 +193,10 @@ def test_sets_without_a_queue_are_managed_only_in_the_selected_namespaces(select
         classes=PriorityClasses,
     )
     selector = LabelSelector(match_labels={"name": selected})
-    config = LifecycleConfig(manage_all=True, manage_all_in=selector)
+    config = LifecycleConfig(manage_all=True, manage_all_in=selector, max_replicas=7)
     nothing: Any = None
     reconciler = JobReconciler(world, nothing, nothing, config)
     kind = StatefulSet()
     view = reconciler.parent_view(kind, JobKey(kind.group_kind, Key("team", "db")))
     assert (selected == "team") is view.manages_all
+    assert 7 == view.max_replicas

@@ -15,6 +15,7 @@ from kuota.api.base import Json
 from kuota.api.manifest_yaml import load_all
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.server.api import ApiServer
+from kuota.server.job_kinds import MOST_REPLICAS
 from kuota.server.requests import Request, Response, User
 from kuota.server.store import Store
 from kuota.up.job_hook import job_hook
@@ -25,6 +26,12 @@ ROOT = User("root", ("system:masters", "system:authenticated"))
 PATHS = {"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/namespaces/vision/pods"}
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
 Send = Callable[[User, Json], Awaitable[Response]]
+
+
+def test_one_machine_limits_the_workloads_of_a_set_that_an_older_version_stored() -> None:
+    store = Store.open(":memory:")
+    assert MOST_REPLICAS == QuotaEnforcement(store, LifecycleConfig()).lifecycle.max_replicas
+    store.close()
 
 
 def play(story: Callable[[Send], Awaitable[None]], **options: Any) -> None:

@@ -15,6 +15,7 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.match import matches
+from kuota.api.rules.serving import MAX_REPLICAS
 from kuota.engine import model
 from kuota.engine.model import Struct
 
@@ -50,7 +51,7 @@ class LifecycleConfig(Struct):
     looked up, as owners of jobs.
 
     With `manage_all`, jobs without a queue name are managed too, in all managed namespaces or only
-    in those that `manage_all_in` selects.
+    in those that `manage_all_in` selects. `max_replicas` limits the Workloads of a LeaderWorkerSet.
     """
 
     gates: Gates = Gates()
@@ -69,6 +70,7 @@ class LifecycleConfig(Struct):
     owners: Owners = Owners()
     registry: JobKindRegistry = ALL
     external: tuple[GroupVersionKind, ...] = ()
+    max_replicas: int = MAX_REPLICAS
 
     def kind(self, kind: GroupKind) -> JobKind | None:
         """Return the job kind with this group and kind, if its integration is enabled."""

@@ -186,6 +186,7 @@ class JobReconciler:
             gates=config.gates,
             labels_to_copy=config.labels_to_copy,
             annotations_to_copy=config.annotations_to_copy,
+            max_replicas=config.max_replicas,
         )
 
     def _parent_workloads(self, kind: PodParent, at: JobKey) -> list[StoredWorkload]:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kuota.api.base import Json
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_view import LifecycleConfig, managing_all
 from kuota.control.system import System
 from kuota.server.deletion import PodDeletion
+from kuota.server.job_kinds import MOST_REPLICAS
 from kuota.server.store import Store
 
 from .charges import charging_hook
@@ -33,7 +36,8 @@ class QuotaEnforcement:
         max_grace_s: int = MAX_GRACE_S,
         most_pods: int = MOST_PODS,
     ) -> None:
-        config = managing_all(config)
+        # An older version stored sets with more replicas than this server accepts.
+        config = replace(managing_all(config), max_replicas=MOST_REPLICAS)
         self.lifecycle = config if allow_unqueued else queueing_all(config)
         self.deletion: PodDeletion = pod_deletion(store, max_grace_s)
         self._live = LivePods(store)

@@ -187,6 +187,26 @@ def test_a_pass_creates_a_limited_number_of_workloads_and_the_next_one_continues
     assert (50, ["surplus"]) == (len(created), gone)
 
 
+def test_a_stored_set_beyond_the_limit_has_workloads_for_the_first_replicas_only() -> None:
+    huge = leader_worker_set(1_000_000)
+    effects = passed(huge, replicas=True, max_replicas=3).effects
+    assert 3 == len([each for each in effects if isinstance(each, Create)])
+    # An older version created more. They are deleted in steps.
+    result = passed(huge, replicas=True, workloads=many(150), max_replicas=3)
+    gone = [each.key.name for each in result.effects if isinstance(each, Delete)]
+    assert 100 == len(gone)
+    assert not any(each["metadata"]["name"] in gone for each in workloads(3))
+
+
+def many(count: int) -> tuple[Json, ...]:
+    """The Workloads of so many replicas, which several passes create."""
+    found = workloads(count)
+    while len(found) < count:
+        result = passed(leader_worker_set(count), replicas=True, workloads=found)
+        found += tuple(each.object for each in result.effects if isinstance(each, Create))
+    return found
+
+
 def test_scaling_down_deletes_the_workloads_of_the_last_replicas() -> None:
     given = workloads(3)
     result = passed(leader_worker_set(1), replicas=True, workloads=given)

@@ -21,6 +21,9 @@ from .metadata import (
 )
 from .report import child, integer
 
+MAX_REPLICAS = 1_000_000
+"""How many replicas a LeaderWorkerSet may have."""
+
 
 def serving_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[FieldError]:
     """Yield the faults of a new object, or of a change from `old`."""

@@ -18,7 +18,7 @@ from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
 from kuota.api.rules.metadata import PREFIX, annotation, label
 from kuota.api.rules.pod import ADMISSION_GATE, GROUP_TOTAL, MANAGED, SUSPENDING_PARENT
 from kuota.api.rules.report import child, integer, mapping, text, whole
-from kuota.api.rules.serving import replicas
+from kuota.api.rules.serving import MAX_REPLICAS, replicas
 from kuota.api.rules.topology import GROUP_NAME, GroupMember, group_faults, topology_faults
 
 from ..draft import PassResult, StoredWorkload
@@ -46,9 +46,8 @@ WORKER_INDEX = f"{DOMAIN}/worker-index"
 LEADER_NAME = f"{DOMAIN}/leader-name"
 INDEX_OFFSET = f"{PREFIX}pod-index-offset"
 LEADER, WORKER, MAIN = "leader", "worker", "main"
-MAX_REPLICAS = 1_000_000
-_CREATED_PER_PASS = 100
-"""How many Workloads one pass creates. Their arrival triggers the next one."""
+_WRITTEN_PER_PASS = 100
+"""How many Workloads one pass creates or deletes. Their events trigger the next one."""
 _STATEFUL_SET: GroupKind = ("apps", "StatefulSet")
 _TEMPLATES = ("spec", "leaderWorkerTemplate")
 _PATH = ".".join(_TEMPLATES)
@@ -190,17 +189,18 @@ class LeaderWorkerSet(ServingKind):
     def _keep_workloads(self, done: ServingPass) -> None:
         left = {each.key.name: each for each in done.view.workloads}
         created = 0
-        for index in range(min(_replicas_now(done.obj), MAX_REPLICAS)):
+        for index in range(min(_replicas_now(done.obj), done.view.max_replicas)):
             name = self.workload_name(done.obj, done.view.gates, f"-{index}")
             stored = left.pop(name, None)
             if stored is not None:
                 self._follow(done, stored)
-            elif created == _CREATED_PER_PASS:
+            elif created == _WRITTEN_PER_PASS:
                 return
             elif not is_remote(done.obj):
                 created += 1
                 done.create(name, {WORKLOAD_INDEX: str(index)})
-        for stored in left.values():
+        surplus = sorted(left.values(), key=lambda each: each.deleting)
+        for stored in surplus[:_WRITTEN_PER_PASS]:
             _delete(done, stored)
 
     @staticmethod

@@ -17,7 +17,7 @@ from kuota.api.gates import Gates
 from kuota.api.podset import Injection
 from kuota.api.rules.pod import SUSPENDING_PARENT
 from kuota.api.rules.report import child, elements
-from kuota.api.rules.serving import ready_replicas, serving_faults
+from kuota.api.rules.serving import MAX_REPLICAS, ready_replicas, serving_faults
 from kuota.engine.model import Struct
 
 from ..draft import PassResult, StoredWorkload
@@ -33,7 +33,8 @@ class ParentView(Struct):
 
     `workloads` are those that it owns or that have one of its names, `pods` those that it suspends,
     and `related` the objects of other kinds that belong to it. `managed` is whether its Pods wait
-    for quota, and `manages_all` whether Pods without a queue do.
+    for quota, and `manages_all` whether Pods without a queue do. `max_replicas` limits how many
+    replicas of a LeaderWorkerSet have Workloads.
     """
 
     key: Key
@@ -47,6 +48,7 @@ class ParentView(Struct):
     gates: Gates = Gates()
     labels_to_copy: tuple[str, ...] = ()
     annotations_to_copy: tuple[str, ...] = ()
+    max_replicas: int = MAX_REPLICAS
 
 
 def reconcile_parent(kind: PodParent, view: ParentView, now: float) -> PassResult:
