@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kuota.runner.job_pods import FAILURES, INDEX
+from kuota.runner.job_pods import FAILURES, INDEX, pod_view
 from kuota.runner.job_rules import NOTHING, step
 from kuota.runner.job_spec import indexes_text, parsed_indexes
 from kuota.runner.pod_informer import trimmed_pod
@@ -269,6 +269,30 @@ def test_a_success_policy_ends_the_job_before_all_indexes_are_done() -> None:
         fail(world, name)
     assert "SuccessPolicy" == world.conditions()["Complete"]
     assert ("0", 0) == (world.status["completedIndexes"], world.status.get("failed", 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [("0-99999999999", False), ("0-" + "9" * 5000, False), ("²", False), ("0-1", True)],
+)
+def test_indexes_of_a_success_policy_are_counted_one_range_at_a_time(text: str, met: bool) -> None:
+    """Older versions stored Jobs with any text. A set of so many indexes would fill the memory."""
+    world = running(
+        completionMode="Indexed",
+        completions=3,
+        parallelism=3,
+        successPolicy={"rules": [{"succeededIndexes": text}]},
+    )
+    pods = world.indexes()
+    succeed(world, pods[0], pods[1])
+    assert met is ("SuccessCriteriaMet" in world.conditions())
+
+
+def test_annotations_of_pods_that_are_no_numbers_are_ignored() -> None:
+    for text in ("²", "9" * 5000, "-1", "x"):
+        notes = {INDEX: text, FAILURES: text}
+        found = pod_view({"metadata": {"name": "p", "annotations": notes}})
+        assert (None, 0) == (found.index, found.failures)
 
 
 def test_enough_successes_of_any_index_may_do() -> None:

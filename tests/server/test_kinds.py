@@ -213,3 +213,34 @@ def test_a_rule_of_a_pod_failure_policy_needs_one_reason() -> None:
         spec = {"completionMode": "NonIndexed", "template": template, "podFailurePolicy": policy}
         found = [each.path for each in job_spec_faults(spec, "spec")]
         assert faults == found.count("spec.podFailurePolicy.rules[0]")
+
+
+@pytest.mark.parametrize(
+    ("rule", "faults"),
+    [
+        *(({"succeededIndexes": text}, 0) for text in ("", "0", "0-2", "0,2", "0-1,2")),
+        *(({"succeededIndexes": text}, 1) for text in ("x", "²", "-1", "1-", "0 ,1", "0--1")),
+        *(({"succeededIndexes": text}, 1) for text in ("3", "0-3", "0-99999999999", "9" * 5000)),
+        *(({"succeededIndexes": text}, 1) for text in ("1,0", "0,0", "0-1,1", "2-1", "0," * 32769)),
+        *(({"succeededCount": count}, 0) for count in (1, 3)),
+        *(({"succeededCount": count}, 1) for count in (0, -1, 4)),
+        ({"succeededIndexes": "0-1", "succeededCount": 2}, 0),
+        ({"succeededIndexes": "0-1", "succeededCount": 3}, 1),
+        ({}, 1),
+    ],
+)
+def test_rules_of_a_success_policy_name_indexes_of_the_job(rule: Json, faults: int) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    spec = {"completionMode": "Indexed", "completions": 3, "template": template}
+    spec["successPolicy"] = {"rules": [rule]}
+    found = [each.path for each in job_spec_faults(spec, "spec")]
+    assert faults == len([each for each in found if "spec.successPolicy.rules[0]" in each])
+
+
+@pytest.mark.parametrize(("count", "faults"), [(0, 1), (1, 0), (20, 0), (21, 1)])
+def test_a_success_policy_has_one_to_twenty_rules(count: int, faults: int) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    spec = {"completionMode": "Indexed", "completions": 3, "template": template}
+    spec["successPolicy"] = {"rules": [{"succeededCount": 1}] * count}
+    found = [each.path for each in job_spec_faults(spec, "spec")]
+    assert faults == found.count("spec.successPolicy.rules")

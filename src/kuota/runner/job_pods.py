@@ -10,6 +10,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.core import ENDED, containers
 from kuota.api.owners import controller_of
+from kuota.api.rules.report import whole
 
 from .instants import instant
 
@@ -97,7 +98,8 @@ def condition_status(status: Json, type_: str) -> str:
 
 
 def _number(text: Any) -> int | None:
-    return int(text) if isinstance(text, str) and text.isdigit() else None
+    found = whole(text) if isinstance(text, str) else None
+    return None if found is None or found < 0 else found
 
 
 def new_pod(job: Json, index: int | None = None, failures: int | None = None) -> Json:

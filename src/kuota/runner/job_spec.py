@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
 
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.rules.report import whole
 
 CONTROLLER = "kubernetes.io/job-controller"
 _UNLIMITED_FAILURES = 2**31 - 1
@@ -84,18 +85,18 @@ def is_ours(job: Json) -> bool:
     return (job["spec"].get("managedBy") or CONTROLLER) == CONTROLLER
 
 
-def parsed_indexes(text: str, bound: int | None = None) -> set[int]:
-    """The indexes in the text below `bound`. Invalid parts are ignored."""
-    found: set[int] = set()
+def index_ranges(text: str, bound: int | None = None) -> Iterator[range]:
+    """The ranges of indexes in the text, below `bound`. Invalid parts are ignored."""
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            continue
-        end = int(last) if dash else int(first)
-        if bound is not None:
-            end = min(end, bound - 1)
-        found.update(range(int(first), end + 1))
-    return found
+        low, high = whole(first), whole(last if dash else first)
+        if low is not None and high is not None and low >= 0:
+            yield range(low, (high if bound is None else min(high, bound - 1)) + 1)
+
+
+def parsed_indexes(text: str, bound: int | None = None) -> set[int]:
+    """The indexes in the text below `bound`. Invalid parts are ignored."""
+    return set(chain.from_iterable(index_ranges(text, bound)))
 
 
 def indexes_text(indexes: Iterable[int]) -> str:

@@ -6,6 +6,7 @@ An outcome, once decided, does not change. The Job ends when its last pod is gon
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import msgspec
@@ -14,7 +15,7 @@ from kuota.api.base import Json
 
 from .instants import instant
 from .job_pods import PodView
-from .job_spec import JobFields, condition, parsed_indexes
+from .job_spec import JobFields, condition, index_ranges
 from .job_tally import JobCounts
 
 SUCCESS_CRITERIA, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
@@ -100,16 +101,22 @@ def _index_failure(job: JobFields, count: JobCounts) -> JobOutcome | None:
 def _by_success_policy(job: JobFields, count: JobCounts) -> JobOutcome | None:
     if not job.indexed:
         return None
-    completed = count.completed
+    completed = sorted(count.completed)
     for number, rule in enumerate((job.job["spec"].get("successPolicy") or {}).get("rules") or ()):
         text, least = rule.get("succeededIndexes"), rule.get("succeededCount")
-        wanted = None if text is None else parsed_indexes(text)
-        have = completed if wanted is None else completed & wanted
-        if least is None:
-            least = len(completed) + 1 if wanted is None else len(wanted)
-        if len(have) >= least:
+        have, wanted = len(completed), len(completed) + 1
+        if text is not None:
+            # A few characters may name billions of indexes.
+            ranges = list(index_ranges(text))
+            have = sum(_count_within(completed, each) for each in ranges)
+            wanted = sum(max(0, each.stop - each.start) for each in ranges) or wanted
+        if have >= (wanted if least is None else least):
             return JobOutcome(True, "SuccessPolicy", f"Matched rules at index {number}")
     return None
+
+
+def _count_within(ascending: list[int], some: range) -> int:
+    return max(0, bisect_left(ascending, some.stop) - bisect_left(ascending, some.start))
 
 
 def _by_completions(job: JobFields, count: JobCounts, pods: Sequence[PodView]) -> JobOutcome | None:

@@ -49,6 +49,9 @@ _RANGE = re.compile(
     r"(?:/(?P<step>\d{1,2}))?"
 )
 _EVERY = re.compile(r"@every\s+(?=.*[1-9])(?:\d+h)?(?:\d+m)?(?:\d+s)?", re.ASCII)
+_INDEXES = re.compile(r"[0-9]{1,10}(-[0-9]{1,10})?(,[0-9]{1,10}(-[0-9]{1,10})?)*")
+_MOST_INDEX_BYTES = 64 << 10
+_MOST_RULES = 20
 _MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 
 
@@ -82,10 +85,49 @@ def _indexed_faults(spec: Json, path: str) -> Iterator[FieldError]:
     if spec.get("completionMode") == "Indexed":
         if spec.get("completions") is None:
             yield required(f"{path}.completions", "when completion mode is Indexed")
+        yield from _success_faults(spec, path)
         return
     for field in ("backoffLimitPerIndex", "successPolicy"):
         if spec.get(field) is not None:
             yield invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
+
+
+def _success_faults(spec: Json, path: str) -> Iterator[FieldError]:
+    if spec.get("successPolicy") is None:
+        return
+    rules, path = listed(dig(spec, "successPolicy", "rules")), f"{path}.successPolicy.rules"
+    if not 1 <= len(rules) <= _MOST_RULES:
+        yield invalid(path, len(rules), f"must have 1 to {_MOST_RULES} rules")
+    most = spec.get("completions") or 0
+    for at, rule in enumerate(rules[:_MOST_RULES]):
+        text, least = rule.get("succeededIndexes"), rule.get("succeededCount")
+        count: int | None = most
+        if text is None and least is None:
+            yield required(f"{path}[{at}]", "needs succeededIndexes or succeededCount")
+        if text is not None and (count := _index_count(str(text), most)) is None:
+            message = f"must be ascending indexes below {most}"
+            yield invalid(
+                f"{path}[{at}].succeededIndexes", text, message, "write for example 0,2-4"
+            )
+        elif least is not None and not 1 <= least <= (count or 0):
+            message = f"must be from 1 to {count}, the number of indexes"
+            yield invalid(f"{path}[{at}].succeededCount", least, message)
+
+
+def _index_count(text: str, bound: int) -> int | None:
+    """Return the number of indexes in the text; None if it is invalid or names one twice."""
+    if not text:
+        return 0
+    if len(text) > _MOST_INDEX_BYTES or not _INDEXES.fullmatch(text):
+        return None
+    count, last = 0, -1
+    for part in text.split(","):
+        first, _, final = part.partition("-")
+        low, high = int(first), int(final or first)
+        if not last < low <= high < bound:
+            return None
+        count, last = count + high - low + 1, high
+    return count
 
 
 def _policy_faults(spec: Json, path: str) -> Iterator[FieldError]:
