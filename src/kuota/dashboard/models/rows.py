@@ -89,7 +89,7 @@ def workload_row(workload: Json, observed: ObservedState, *, pods: bool = True) 
 
 
 def workload_ref(workload: Json) -> Ref:
-    """Return a reference to the workload under the name of its job, if it has one."""
+    """Return a reference to the workload."""
     metadata = workload["metadata"]
     return Ref(
         kind="Workload",
