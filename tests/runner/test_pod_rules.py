@@ -171,6 +171,17 @@ def test_a_pod_that_failed_with_its_machine_is_marked_as_disrupted() -> None:
     assert None is disruption(deleted, histories=seen), "it had to end anyway"
 
 
+def test_the_status_of_a_pod_that_the_informer_has_reduced_can_be_written() -> None:
+    known = [{"type": "Ready", "status": "False"}]
+    pod = {
+        "metadata": {"name": "p", "uid": "u"},
+        "spec": spec("a"),
+        "status": {"conditions": known},
+    }
+    found = pod_status(pod, Observed(over=True, histories={"a": ended(1)}, started=NOW), NOW)
+    assert all(each["lastTransitionTime"] for each in found["conditions"])
+
+
 def test_a_lost_sidecar_does_not_excuse_the_failure_of_a_container() -> None:
     inits = init("s", sidecars=("s",))
     pod = {"metadata": {"name": "p", "uid": "u"}, "spec": spec("a", initContainers=inits)}

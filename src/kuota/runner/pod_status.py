@@ -219,8 +219,9 @@ def _readiness(phase: str, unready: Sequence[str]) -> tuple[str, str, str]:
 def _condition(
     type_: str, status: str, reason: str, message: str, before: Json | None, now: float
 ) -> Json:
-    same = before is not None and before.get("status") == status
-    at = before["lastTransitionTime"] if same and before else time_text(now)
+    # The informer keeps only type and status of the conditions of an ended pod.
+    since = before.get("lastTransitionTime") if before and before.get("status") == status else None
+    at = since or time_text(now)
     found: Json = {"type": type_, "status": status, "lastTransitionTime": at}
     # Written even if empty, so that a patch removes earlier values.
     found["reason"], found["message"] = reason or None, message or None
