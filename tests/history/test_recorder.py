@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -21,6 +23,7 @@ from kuota.history.recorder import HistoryRecorder
 from kuota.history.records import JobRecord, RecordedOutcome, overlap_ms
 from kuota.kube.resources import JOBS, WORKLOADS
 
+T = TypeVar("T")
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
 
 
@@ -204,5 +207,37 @@ def test_workloads_that_vanished_unseen_end_when_they_were_last_known(tmp_path: 
         assert RecordedOutcome.DELETED == after["gone"].outcome
         assert run.ended is not None
         assert run.ended - run.started <= 30
+
+    run_scene(scene)
+
+
+class _Killed(Exception):
+    pass
+
+
+def test_a_recorder_that_is_killed_after_its_first_record_misses_no_end(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        recording = Recording(stage, SqliteFile(str(tmp_path / "history")))
+
+        async def killed(work: Callable[[], T]) -> T:
+            result = work()
+            if recording.records():
+                raise _Killed
+            return result
+
+        await stage.furnish()
+        await stage.api.apply(job("a"))
+        await stage.rest(10)
+        with pytest.raises(_Killed):
+            await HistoryRecorder(stage.api, recording.address, stage.clock, calls=killed).run()
+        await stage.kubelet.succeed("a")
+        await stage.rest(10)
+        await stage.api.delete(JOBS, Key("team", "a"))
+        await stage.rest(10)
+        recording.start()
+        await stage.rest(5)
+        await recording.stop()
+        (record,) = recording.records()
+        assert RecordedOutcome.SUCCEEDED == record.outcome
 
     run_scene(scene)

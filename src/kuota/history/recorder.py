@@ -90,19 +90,30 @@ class HistoryRecorder:
         """Record the current state of all Workloads."""
         last_known, now = writer.progress.at, self._now()
         absent = {each.uid: each for each in await self._calls(writer.unfinished)}
-        revision = ""
+        revision, items = "", list[Json]()
         async with aclosing(self._client.pages(WORKLOADS, Selection(), limit=PAGE)) as pages:
             async for page in pages:
                 revision = revision or page.revision
-                await self._calls(partial(self._write_page, writer, page.items, last_known))
+                if items:
+                    partly = RecordingProgress("", last_known)
+                    await self._calls(partial(self._write_list, writer, items, (), partly))
+                items = page.items
                 for each in page.items:
                     absent.pop(each["metadata"].get("uid"), None)
         gone = [forgotten(each, None, last_known) for each in absent.values()]
-        await self._calls(partial(writer.write, *gone, progress=RecordingProgress(revision, now)))
+        # With the last page, because a record without a revision would miss the end of its job.
+        progress = RecordingProgress(revision, now)
+        await self._calls(partial(self._write_list, writer, items, gone, progress))
 
-    def _write_page(self, writer: HistoryWriter, items: Sequence[Json], last_known: float) -> None:
+    def _write_list(
+        self,
+        writer: HistoryWriter,
+        items: Sequence[Json],
+        gone: Sequence[JobRecord],
+        progress: RecordingProgress,
+    ) -> None:
         changed = [self._recorded(writer, each) for each in items]
-        writer.write(*filter(None, changed), progress=RecordingProgress("", last_known))
+        writer.write(*filter(None, changed), *gone, progress=progress)
 
     async def _watch(self, writer: HistoryWriter) -> None:
         changes = self._client.watch(WORKLOADS, since=writer.progress.revision, bookmarks=True)
